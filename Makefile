@@ -1,0 +1,42 @@
+# Everything a person or a machine runs. `make install` and `make run` need Python >= 3.11 and nothing else;
+# `make test` also needs Go, which builds the control plane once into the user's cache folder.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: install run test test-unit lint controlplane lock clean
+
+install: $(VENV)/.installed
+
+$(VENV)/.installed: requirements.lock requirements-dev.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed, this is " + sys.version.split()[0] + ". Name another one: make PYTHON=python3.12 install")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+run: install
+	$(BIN)/ascend-guard serve --demo
+
+controlplane:
+	@$(PYTHON) -m tests.controlplane.build
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test-unit: lint
+	$(BIN)/pytest -m "not integration"
+
+test: lint controlplane
+	$(BIN)/pytest
+
+# The lock files carry hashes and no index address. Run after a change of the dependencies in pyproject.toml.
+lock:
+	$(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header --output-file requirements.lock pyproject.toml
+	$(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header --extra dev --output-file requirements-dev.lock pyproject.toml
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info
