@@ -1,0 +1,1 @@
+"""AdmissionReview v1 in and out: any bytes give an answer."""

@@ -1,0 +1,1 @@
+"""Where verdicts go: JSON lines, metrics, audit annotations."""

@@ -1,0 +1,1 @@
+"""Where facts come from: watches, live reads, YAML folders."""

@@ -1,0 +1,1 @@
+"""The serving process: Flask application, gunicorn, TLS, probes, shutdown."""
