@@ -124,7 +124,7 @@ class ServingCertificate:
         except ssl.SSLError as error:
             if error.reason == "KEY_VALUES_MISMATCH":
                 raise UnusablePairError(f"{self._key} does not belong to {self._certificate}.") from None
-            raise UnusablePairError(f"{self._certificate} and {self._key} are no pair of PEM files.") from None
+            raise UnusablePairError(f"{self._certificate} and {self._key} hold no pair of unencrypted PEM.") from None
         except (OSError, ValueError, x509.InvalidVersion):
             raise UnusablePairError(f"{self._certificate} and {self._key} cannot be read.") from None
         if self._digest() != digest:
