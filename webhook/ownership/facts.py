@@ -21,7 +21,7 @@ from webhook.ownership.owners import Owner
 from webhook.ownership.workload import DeviceClaim, DeviceClass, Path, claim_paths
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Facts:
     """A cluster at one instant. Every collection is sorted, so that the order of what was read never shows.
 
@@ -45,6 +45,8 @@ class Facts:
     resource_slices: tuple[ResourceSlice, ...] = ()
     device_classes: Mapping[str, DeviceClass] = field(default_factory=dict)
     device_claims: Mapping[tuple[str, str, str], DeviceClaim] = field(default_factory=dict)
+    memo: dict[str, object] = field(default_factory=dict, repr=False)
+    """What was derived from this picture already; shared by copies that differ in `now` and `age` only."""
 
     @classmethod
     def of(

@@ -42,7 +42,9 @@ class Phase:
 
 def unknown_phase(facts: Facts, settings: Settings) -> Phase | None:
     """Return the phase `unknown` when facts are missing or too old to say anything else, else None."""
-    observations = [Observation(kind, "", f"cannot be read: {reason}") for kind, reason in sorted(facts.missing.items())]
+    observations = [
+        Observation(kind, "", f"cannot be read: {reason}") for kind, reason in sorted(facts.missing.items())
+    ]
     if facts.age > settings.freshness.max_age:
         observations.append(Observation("the picture of the cluster", "", f"is {_seconds(facts.age)} s old"))
     return Phase("unknown", evidence=tuple(observations)) if observations else None

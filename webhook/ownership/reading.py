@@ -109,7 +109,9 @@ def _requirement(entry: Object) -> Requirement:
 
 def _tolerations(spec: Object) -> tuple[Toleration, ...]:
     return tuple(
-        Toleration(text(entry.get("key")), text(entry.get("operator")), text(entry.get("value")), text(entry.get("effect")))
+        Toleration(
+            text(entry.get("key")), text(entry.get("operator")), text(entry.get("value")), text(entry.get("effect"))
+        )
         for entry in mappings(spec.get("tolerations"))
     )
 
@@ -168,7 +170,9 @@ def _pod(item: Object, settings: Settings) -> Pod | None:
 
 
 def _condition(status: Object, kind: str) -> bool:
-    return any(entry.get("type") == kind and entry.get("status") == "True" for entry in mappings(status.get("conditions")))
+    return any(
+        entry.get("type") == kind and entry.get("status") == "True" for entry in mappings(status.get("conditions"))
+    )
 
 
 def read_node(item: Object, settings: Settings) -> Node:

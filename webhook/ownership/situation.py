@@ -5,7 +5,7 @@ have a pool each; owners that may meet on a node share one; what nobody selects 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from webhook.ownership.facts import Facts
 from webhook.ownership.objects import Node
@@ -76,16 +76,29 @@ class Situation:
 
 
 def situation(facts: Facts, settings: Settings) -> Situation:
-    """Return where the cluster of `facts` stands."""
-    found = traces(facts)
+    """Return where the cluster of `facts` stands.
+
+    The pools are computed once for a picture: a request costs no more in a large cluster than in a small one.
+    """
+    known = facts.memo.get("situation")
+    if not isinstance(known, Situation) or known.settings is not settings:
+        known = _judge_picture(facts, settings)
+        facts.memo["situation"] = known
     unknown = unknown_phase(facts, settings)
-    if unknown is not None:
-        pool = Pool(unknown, (), frozenset(facts.nodes), frozenset(trace.owner for trace in found))
-        return Situation(facts, settings, (pool,), found, unknown)
+    if unknown is None:
+        return replace(known, facts=facts)
+    owners = frozenset(known.active)
+    return replace(known, facts=facts, pools=(Pool(unknown, (), frozenset(facts.nodes), owners),), unknown=unknown)
+
+
+def _judge_picture(facts: Facts, settings: Settings) -> Situation:
+    found = traces(facts)
     if settings.scope.mode == "cluster":
         phase = phase_of(found, facts, settings)
-        return Situation(facts, settings, (Pool(phase, (), frozenset(facts.nodes), frozenset(phase.owners)),), found)
-    return Situation(facts, settings, tuple(_pools(found, facts, settings)), found)
+        pools: tuple[Pool, ...] = (Pool(phase, (), frozenset(facts.nodes), frozenset(phase.owners)),)
+    else:
+        pools = tuple(_pools(found, facts, settings))
+    return Situation(facts, settings, pools, found)
 
 
 def _pools(found: tuple[Trace, ...], facts: Facts, settings: Settings) -> Iterable[Pool]:
@@ -108,9 +121,7 @@ def _groups(found: tuple[Trace, ...], facts: Facts) -> list[list[Owner]]:
         meeting = [
             group
             for group in groups
-            if any(
-                _meet(_all_selectors(owner, found), _all_selectors(member, found), facts) for member in group
-            )
+            if any(_meet(_all_selectors(owner, found), _all_selectors(member, found), facts) for member in group)
         ]
         merged = [member for group in meeting for member in group]
         groups = [group for group in groups if group not in meeting]

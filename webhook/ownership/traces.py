@@ -59,7 +59,9 @@ def daemon_set_is_generated(daemon_set: DaemonSet, facts: Facts) -> bool:
         case Owner.NATIVE:
             return bool(facts.operator_ctls or facts.policies)
         case owner:
-            return any(resource.asks(owner) for resource in (*facts.operator_ctls, *facts.policies) if owner is not None)
+            return any(
+                resource.asks(owner) for resource in (*facts.operator_ctls, *facts.policies) if owner is not None
+            )
 
 
 def _asking(facts: Facts) -> Iterator[Trace]:
@@ -68,13 +70,19 @@ def _asking(facts: Facts) -> Iterator[Trace]:
             if not resource.asks(demand.owner):
                 continue
             if resource.meta.deleting:
-                observation = Observation(str(resource.meta.ref), "metadata.deletionTimestamp", "is set: it is being deleted")
+                observation = Observation(
+                    str(resource.meta.ref), "metadata.deletionTimestamp", "is set: it is being deleted"
+                )
             elif demand.owner is Owner.HAMI:
                 observation = Observation(str(resource.meta.ref), "", "exists")
             else:
                 observation = Observation(str(resource.meta.ref), demand.field, "is true")
             yield Trace(
-                demand.owner, observation, desired=not resource.meta.deleting, source="resource", selector=resource.selector
+                demand.owner,
+                observation,
+                desired=not resource.meta.deleting,
+                source="resource",
+                selector=resource.selector,
             )
 
 

@@ -1,0 +1,101 @@
+"""The documented procedure as next steps: what to do now, with the commands for the objects at hand (DOMAIN.md section 4)."""
+
+from webhook.ownership.facts import Facts
+from webhook.ownership.objects import DaemonSet
+from webhook.ownership.owners import Owner
+from webhook.ownership.phase import Phase
+from webhook.ownership.settings import Settings
+
+_HAMI_KIND = "hamiascenddeviceplugin.hami.io"
+_PLUGIN_LABELS = {
+    Owner.NATIVE: "name=ascend-device-plugin-ds",
+    Owner.MINDCLUSTER: "name=ascend-device-plugin-ds",
+    Owner.HAMI: "app.kubernetes.io/component=hami-ascend-device-plugin",
+}
+
+
+def switch_native(facts: Facts, *, on: bool) -> str:
+    """Return the command that sets devicePlugin.enabled where the administrator sets it."""
+    if facts.aml_clusters and any(resource.effective for resource in facts.aml_clusters):
+        name = next(resource.meta.ref.name for resource in facts.aml_clusters if resource.effective)
+        values = f'{{"values":{{"devicePlugin":{{"enabled":{str(on).lower()}}}}}}}'
+        return f"""kubectl patch amlcluster {name} --type merge -p '{{"spec":{{"components":{{"npuOperator":{values}}}}}}}'"""
+    patch = f'{{"spec":{{"devicePlugin":{{"enabled":{str(on).lower()}}}}}}}'
+    for resource in facts.operator_ctls:
+        if resource.asks(Owner.NATIVE) or on:
+            ref = resource.meta.ref
+            return f"kubectl -n {ref.namespace} patch npuoperatorctl {ref.name} --type merge -p '{patch}'"
+    if not facts.operator_ctls and facts.policies:
+        patch = f'{{"spec":{{"devicePlugin":{{"managed":{str(on).lower()}}}}}}}'
+        return f"kubectl patch npuclusterpolicy {facts.policies[0].meta.ref.name} --type merge -p '{patch}'"
+    return f"kubectl -n <namespace> patch npuoperatorctl <name> --type merge -p '{patch}'"
+
+
+def remove(owner: Owner, facts: Facts) -> str:
+    """Return the step that gives `owner` up through what the administrator owns: its custom resource, else its DaemonSet."""
+    if owner is Owner.NATIVE and (facts.operator_ctls or facts.policies or facts.aml_clusters):
+        return switch_native(facts, on=False)
+    if owner is Owner.HAMI and facts.hami_plugins:
+        ref = facts.hami_plugins[0].meta.ref
+        return f"kubectl -n {ref.namespace} delete {_HAMI_KIND} {ref.name}"
+    daemon_set = _daemon_set(owner, facts)
+    if daemon_set is not None:
+        ref = daemon_set.meta.ref
+        return f"remove the owner the way it was installed (kubectl -n {ref.namespace} delete daemonset {ref.name})"
+    return f"remove {owner} the way it was installed"
+
+
+def ask_back(owner: Owner, facts: Facts) -> str:
+    """Return the step that makes `owner` the owner again."""
+    if owner is Owner.NATIVE:
+        return switch_native(facts, on=True)
+    if owner is Owner.HAMI:
+        return "apply the saved HAMiAscendDevicePlugin again"
+    return f"install {owner} again the way it was"
+
+
+def watch_leaving(owner: Owner, facts: Facts) -> str:
+    """Return the command that shows whether the last plugin Pod of `owner` has left."""
+    label = _PLUGIN_LABELS.get(owner)
+    if label is not None:
+        return f"kubectl get pods -A -l {label} -o wide"
+    daemon_set = _daemon_set(owner, facts)
+    return (
+        f"kubectl -n {daemon_set.meta.ref.namespace} get pods -o wide"
+        if daemon_set
+        else "kubectl get daemonset -A -o wide"
+    )
+
+
+def watch_starting(owner: Owner, facts: Facts) -> str:
+    """Return the command that waits for the roll-out of `owner`."""
+    daemon_set = _daemon_set(owner, facts)
+    if daemon_set is None:
+        return "kubectl get daemonset -A -o wide"
+    ref = daemon_set.meta.ref
+    return f"kubectl -n {ref.namespace} rollout status daemonset/{ref.name} --timeout=5m"
+
+
+def next_step(phase: Phase, facts: Facts, settings: Settings) -> str:
+    """Return the procedure's next step in `phase`, for somebody who wants NPU Pods to run."""
+    match phase.name:
+        case "unowned":
+            return f"enable one owner: {switch_native(facts, on=True)} or create the HAMiAscendDevicePlugin"
+        case "starting":
+            step = f"wait for the roll-out ({watch_starting(phase.owners[0], facts)})"
+            return f"{step}; cordoning a broken node excuses it" if phase.lacking else step
+        case "leaving":
+            gone = " and ".join(phase.owners)
+            step = f"wait until nothing of {gone} is left ({watch_leaving(phase.owners[0], facts)})"
+            return f"{step}, then enable the new owner"
+        case "conflict":
+            choices = " or ".join(remove(owner, facts) for owner in phase.owners)
+            return f"remove one of the two owners: {choices}"
+        case "unknown":
+            return f"see why the guard cannot read the cluster: kubectl -n {settings.namespace} logs -l app.kubernetes.io/name=ascend-owner-guard"
+        case "settled":
+            return f"keep {phase.owners[0]}, or give it up first: {remove(phase.owners[0], facts)}"
+
+
+def _daemon_set(owner: Owner, facts: Facts) -> DaemonSet | None:
+    return next((daemon_set for daemon_set in facts.daemon_sets if daemon_set.owner is owner), None)

@@ -1,0 +1,49 @@
+"""Is a request ours at all, and what does judging it need: nothing, the cached facts, or live ones."""
+
+from webhook.ownership.custom_resources import kind_of
+from webhook.ownership.fields import at
+from webhook.ownership.owners import plugin_owner
+from webhook.ownership.request import Request
+from webhook.ownership.settings import Settings
+from webhook.ownership.verdict import Subject
+
+
+def subject_of(request: Request, settings: Settings) -> Subject:
+    """Return what kind of request this is.
+
+    `none` needs no facts; `pod` and `template` are judged by the cached ones, so that they never wait for the API server;
+    `owner` and `node` decide who owns the chips, and need live ones.
+    """
+    if request.operation == "CONNECT":
+        return "none"
+    group, resource = request.group, request.resource
+    if kind_of(group, request.kind, settings) is not None:
+        return "none" if request.sub_resource else "owner"
+    if group == "" and resource in ("pods", "bindings"):
+        return _pod(request, settings)
+    if group == "" and resource == "nodes":
+        return "node" if request.operation == "UPDATE" else "none"
+    if (group, resource) == ("node.k8s.io", "runtimeclasses"):
+        return "owner" if request.object_name == "ascend" else "none"
+    if request.sub_resource not in ("", "status"):
+        return "none"
+    if _is_plugin(request, settings):
+        return "owner"
+    return "template" if request.object is not None else "none"
+
+
+def _pod(request: Request, settings: Settings) -> Subject:
+    if request.resource == "bindings" or request.sub_resource in ("binding", "eviction", "ephemeralcontainers"):
+        return "pod"
+    if request.sub_resource or request.operation == "UPDATE":
+        return "none"
+    by_controller = request.user.name in settings.identities.system_controllers
+    if request.operation == "CREATE" and not by_controller and _is_plugin(request, settings):
+        return "owner"
+    return "pod"
+
+
+def _is_plugin(request: Request, settings: Settings) -> bool:
+    """Whether the object is or was a device plugin, or infrastructure's generated DaemonSet, by structure."""
+    candidates = [item for item in (request.object, request.old_object) if item is not None]
+    return any(at(item, "spec") is not None and plugin_owner(item, settings) is not None for item in candidates)
