@@ -1,0 +1,118 @@
+"""The whole picture read now, with quorum, for the changes that must not be judged by an older one."""
+
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from datetime import timedelta
+
+from webhook.cluster.connection import Connection
+from webhook.cluster.discovery import Served, find
+from webhook.cluster.errors import ApiError
+from webhook.cluster.listing import pages
+from webhook.ownership.facts import Facts
+from webhook.ownership.kinds import FactKind, fact_kinds
+from webhook.ownership.objects import Record
+from webhook.ownership.reading import read
+from webhook.ownership.settings import Settings
+
+PAGE = 500
+
+
+class LiveReader:
+    """Reads every kind in parallel. Thread-safe; keeps nothing but where each kind was served last."""
+
+    def __init__(self, connection: Connection, settings: Settings) -> None:
+        self._connection = connection
+        self._settings = settings
+        self._wanted = tuple((kind, group) for kind in fact_kinds(settings) for group in kind.groups)
+        self._pool = ThreadPoolExecutor(max_workers=2 * len(self._wanted), thread_name_prefix="live")
+        self._served: dict[tuple[str, str], Served] = {}
+        self._problems: Mapping[str, str] = {}
+
+    @property
+    def problems(self) -> Mapping[str, str]:
+        """What the most recent reading could not read, by kind id."""
+        return self._problems
+
+    def stop(self) -> None:
+        """End the threads; readings under way end with their deadline."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def facts(self, deadline_seconds: float) -> Facts:
+        """Return the picture as it is between now and `deadline_seconds` from now.
+
+        Essential kinds that fail, or are not there in time, are in `missing` with the reason.
+        """
+        began = time.monotonic()
+        end = began + deadline_seconds
+        reading = {self._pool.submit(self._read, kind, group, end): kind for kind, group in self._wanted}
+        wait(reading, timeout=deadline_seconds)
+        records: list[Record] = []
+        problems: dict[str, str] = {}
+        absent = {kind.id for kind, _ in self._wanted}
+        for future, kind in reading.items():
+            try:
+                found = _result(future, deadline_seconds)
+            except ApiError as error:
+                problems[kind.id] = str(error)
+                absent.discard(kind.id)
+                continue
+            if found is not None:
+                records += found
+                absent.discard(kind.id)
+        self._problems = problems
+        essential = {kind.id for kind, _ in self._wanted if kind.essential}
+        return Facts.of(
+            records,
+            now=self._connection.now(),
+            age=timedelta(seconds=time.monotonic() - began),
+            missing={kind: reason for kind, reason in problems.items() if kind in essential},
+            absent=frozenset(absent),
+        )
+
+    def _read(self, kind: FactKind, group: str, end: float) -> list[Record] | None:
+        """Return the records of a kind, None when it is not served. Raises ApiError.
+
+        Where it was served last is tried first; when it is not there any more it is looked for, and a list that got
+        too old on the way is begun again, once each.
+        """
+        served = self._served.get((kind.id, group))
+        for _ in range(2):
+            if served is None:
+                served = find(self._connection, kind, group, timeout=_left(end))
+                if served is None:
+                    return None
+            try:
+                records = self._list(served, end)
+            except ApiError as error:
+                if error.status not in (404, 410):
+                    raise
+                if error.status == 404:
+                    served = None
+                last = error
+                continue
+            self._served[kind.id, group] = served
+            return records
+        raise last
+
+    def _list(self, served: Served, end: float) -> list[Record]:
+        return [
+            record
+            for page in pages(self._connection, served, limit=PAGE, timeout=_left(end), end=end)
+            for item in page.objects
+            if (record := read(item, self._settings)) is not None
+        ]
+
+
+def _left(end: float) -> float:
+    left = end - time.monotonic()
+    if left <= 0:
+        raise ApiError(0, "there was no time left to read it")
+    return left
+
+
+def _result(future: Future[list[Record] | None], deadline_seconds: float) -> list[Record] | None:
+    if not future.done():
+        future.cancel()
+        raise ApiError(0, f"it was not read within {deadline_seconds:.1f} s")
+    return future.result()
