@@ -1,0 +1,87 @@
+"""The byte test lets every Pod pass that decides something."""
+
+import orjson
+import pytest
+
+from webhook.cluster.needles import matters, needles
+from webhook.ownership.settings import Resources, Settings
+
+
+def container(**fields: object) -> dict[str, object]:
+    return {"containers": [{"name": "main", "image": "busybox", **fields}]}
+
+
+def host_path(path: str) -> dict[str, object]:
+    return {**container(), "volumes": [{"name": "v", "hostPath": {"path": path}}]}
+
+
+def line(spec: dict[str, object], labels: dict[str, str] | None = None) -> bytes:
+    # A running Pod as the API server sends it: the kubelet's name is in every one of them.
+    metadata = {
+        "name": "input-reader",
+        "namespace": "team-cpu",
+        "uid": "1",
+        "labels": labels or {},
+        "managedFields": [{"manager": "kubelet"}],
+    }
+    return orjson.dumps({"type": "ADDED", "object": {"kind": "Pod", "metadata": metadata, "spec": spec}})
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        container(resources={"limits": {"huawei.com/Ascend910": "1"}}),
+        container(resources={"limits": {"HUAWEI.COM/NPU": "1"}}),
+        container(resources={"limits": {"huawei.com/vnpu-cores": "0"}}),
+        container(resources={"limits": {"npu.huawei.com/NPU": "1"}}),
+        container(resources={"limits": {"huawei.com/ascend-1980": "1"}}),
+        container(env=[{"name": "ASCEND_VISIBLE_DEVICES", "value": "0"}]),
+        host_path("/dev/davinci0"),
+        host_path("/dev/./vdavinci1"),
+        host_path("/dev/devmm_svm"),
+        host_path("/dev/hisi_hdc"),
+        host_path("/dev"),
+        host_path("/"),
+        host_path("/usr/local//Ascend/driver"),
+        host_path("/var/lib/kubelet/./device-plugins"),
+        host_path("/data/kubelet/plugins_registry/"),
+        {**container(), "resourceClaims": [{"name": "npu", "resourceClaimName": "x"}]},
+        {**container(), "runtimeClassName": "ascend"},
+        container(image="registry.example/npu-dra-kubeletplugin:1"),
+    ],
+    ids=str,
+)
+def test_a_pod_that_may_reach_an_npu_is_decoded(spec: dict[str, object]) -> None:
+    assert matters(line(spec), needles(Settings()))
+
+
+@pytest.mark.parametrize("label", ["ascend-device-plugin-ds", "hami-ascend-device-plugin", "npu-device-plugin"])
+def test_a_device_plugin_is_decoded_for_its_label(label: str) -> None:
+    assert matters(line(container(), {"name": label}), needles(Settings()))
+
+
+def test_an_ordinary_pod_is_not_decoded() -> None:
+    ordinary = container(
+        resources={"limits": {"cpu": "1", "nvidia.com/gpu": "1"}}, env=[{"name": "INPUT", "value": "/dev/null"}]
+    )
+    assert not matters(line({**ordinary, **{"securityContext": {"runAsUser": 1}}}), needles(Settings()))
+    assert not matters(line(host_path("/var/lib/kubelet")), needles(Settings()))
+
+
+@pytest.mark.parametrize(
+    "glob, name",
+    [
+        ("acme.example/chip", "acme.example/chip"),
+        ("acme.example/CHIP-[0-9]*c*", "acme.example/chip-8c"),
+        ("*/chip", "acme.example/chip"),
+        ("acme?example/*", "acme.example/anything"),
+        ("*", "acme.example/anything"),
+    ],
+)
+def test_a_configured_resource_is_looked_for_whatever_its_pattern(glob: str, name: str) -> None:
+    settings = Settings(resources=Resources(other=(glob,)))
+    assert matters(line(container(resources={"limits": {name: "1"}})), needles(settings))
+
+
+def test_a_configured_driver_tree_is_looked_for() -> None:
+    assert matters(line(host_path("/opt//chipdriver/lib")), needles(Settings(driver_paths=("/opt/chipdriver",))))
