@@ -3,7 +3,7 @@
 from typing import Any
 
 from webhook.ownership.fields import at, has, mapping, text, texts
-from webhook.ownership.objects import Base, CustomResource, Demand, Malformed, Meta
+from webhook.ownership.objects import DEFAULT_DRIVER_VERSION, Base, CustomResource, Demand, Malformed, Meta
 from webhook.ownership.owners import Owner
 from webhook.ownership.request import Object
 from webhook.ownership.scope import Selector
@@ -117,7 +117,7 @@ def _native_selector(item: Object, prefix: str) -> Selector | None:
 
 
 def _version(value: Any) -> str:
-    return Base.driver_version if value is None else str(value)
+    return DEFAULT_DRIVER_VERSION if value is None else str(value)
 
 
 def _driver_image(driver: Object) -> str:

@@ -70,6 +70,10 @@ class Demand:
     field: str
 
 
+DEFAULT_DRIVER_VERSION = "25.5.0"
+"""NPU Operator's default of driver.version (DOMAIN.md section 3)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Base:
     """What of the base stack an NPUOperatorCtl switches (DOMAIN.md section 3); absent switches are true.
@@ -78,7 +82,7 @@ class Base:
     """
 
     driver: bool = True
-    driver_version: str = "25.5.0"
+    driver_version: str = DEFAULT_DRIVER_VERSION
     driver_image: str = ""
     oci_runtime: bool = True
     auto_recover: bool = False

@@ -1,7 +1,16 @@
-"""Who can own the chips, and which object is whose device plugin (DOMAIN.md section 3)."""
+"""Who can own the chips, and which object is whose device plugin (DOMAIN.md section 3).
 
+Decided by structure, in DOMAIN's order: HAMi's component label or an ownerReference to its custom resource; a DRA kubelet
+plugin that speaks of Ascend; openFuyao's vNPU plugin; native or MindCluster (a writable mount of the kubelet's plugin
+folder, plus Pod label, image or name); else a foreign plugin that hands out Ascend resources.
+"""
+
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
+from webhook.ownership.fields import at, items, mapping, mappings, text, texts
 from webhook.ownership.request import Object
 from webhook.ownership.settings import Settings
 
@@ -17,9 +26,169 @@ class Owner(StrEnum):
     FOREIGN = "foreign"
 
 
+HAMI_COMPONENT = "hami-ascend-device-plugin"
+"""HAMi's value of the Pod label app.kubernetes.io/component (Project-HAMi/ascend-device-plugin)."""
+
+NATIVE_NAME = "ascend-device-plugin"
+NATIVE_POD_LABEL = "ascend-device-plugin-ds"
+"""The native and MindCluster plugins' value of the Pod label `name` (Ascend/mind-cluster)."""
+
+_COMPONENT = "app.kubernetes.io/component"
+_NATIVE_KINDS = ("NPUClusterPolicy", "NPUOperatorCtl")
+_MIND_NAME = re.compile(r"^ascend-(device-plugin|manager)[0-9a-z]*(-.*)?$")
+_MIND_IMAGES = ("ascend-k8sdeviceplugin", "ascend-manager")
+_HAMI_IMAGE = re.compile(r"(^|/)(projecthami|hami-ascend)(/|:|$|-)")
+_VNPU_NAME = re.compile(r"^npu-device-plugin(-.*)?$")
+_DRA_EVIDENCE = re.compile(r"(^|[^a-z])(ascend|npu)([^a-z]|$)")
+_POD_SUFFIX = re.compile(r"-[a-z0-9]{5}$")
+
+
 def plugin_owner(workload: Object, settings: Settings) -> Owner | None:
     """Return whose device plugin `workload` is, by structure, or None when it is none.
 
     `workload` is a DaemonSet, a Pod, or any object with a Pod template at `spec.template`.
     """
-    raise NotImplementedError
+    spec, pod_metadata = _pod_parts(workload)
+    if not spec:
+        return None
+    mounts = frozenset(_kubelet_folders(spec, settings))
+    if not mounts:
+        return None
+    labels = texts(pod_metadata.get("labels"))
+    if "device-plugins" in mounts and _is_hami(workload, labels, spec):
+        return Owner.HAMI
+    if "plugins_registry" in mounts and _speaks_of_npus(workload, spec):
+        return Owner.DRA
+    if "device-plugins" not in mounts:
+        return None
+    name = _name(workload)
+    if _VNPU_NAME.match(name) and _has_ascend_evidence(spec):
+        return Owner.VNPU
+    if _is_native_or_mindcluster(workload, name, labels, spec):
+        return Owner.NATIVE if name == NATIVE_NAME or _refers_to(workload, _NATIVE_KINDS) else Owner.MINDCLUSTER
+    return Owner.FOREIGN if _hands_out_npus(spec, settings) else None
+
+
+def _pod_parts(workload: Object) -> tuple[Object, Object]:
+    """The Pod spec and metadata: of the Pod itself, or of its template."""
+    if workload.get("kind") == "Pod":
+        return mapping(workload.get("spec")), mapping(workload.get("metadata"))
+    template = mapping(at(workload, "spec.template"))
+    return mapping(template.get("spec")), mapping(template.get("metadata"))
+
+
+def _name(workload: Object) -> str:
+    """The DaemonSet's name: for a Pod its controller's, else the name that its own was generated from."""
+    metadata = mapping(workload.get("metadata"))
+    if workload.get("kind") != "Pod":
+        return text(metadata.get("name"))
+    for reference in mappings(metadata.get("ownerReferences")):
+        if reference.get("kind") == "DaemonSet":
+            return text(reference.get("name"))
+    generated = text(metadata.get("generateName")).removesuffix("-")
+    return generated or _POD_SUFFIX.sub("", text(metadata.get("name")))
+
+
+def _refers_to(workload: Object, kinds: tuple[str, ...]) -> bool:
+    metadata = mapping(workload.get("metadata"))
+    if any(reference.get("kind") in kinds for reference in mappings(metadata.get("ownerReferences"))):
+        return True
+    rendered_from = texts(metadata.get("annotations")).get("operator-sdk/primary-resource-type", "")
+    return rendered_from.partition(".")[0] in kinds
+
+
+def _is_hami(workload: Object, labels: Mapping[str, str], spec: Object) -> bool:
+    if labels.get(_COMPONENT) == HAMI_COMPONENT or _refers_to(workload, ("HAMiAscendDevicePlugin",)):
+        return True
+    if labels.get("name") == NATIVE_POD_LABEL:
+        return False
+    return spec.get("serviceAccountName") == "hami-ascend" or any(
+        _HAMI_IMAGE.search(image) and "ascend" in image for image in _images(spec)
+    )
+
+
+def _is_native_or_mindcluster(workload: Object, name: str, labels: Mapping[str, str], spec: Object) -> bool:
+    return (
+        labels.get("name", "").lower() == NATIVE_POD_LABEL
+        or _MIND_NAME.match(name) is not None
+        or any(_image_name(image) in _MIND_IMAGES for image in _images(spec))
+        or (_refers_to(workload, _NATIVE_KINDS) and "device-plugin" in name)
+    )
+
+
+def _speaks_of_npus(workload: Object, spec: Object) -> bool:
+    """Whether a kubelet plugin's names, images or paths say that it serves Ascend NPUs, and no other vendor's."""
+    said = [_name(workload), text(spec.get("serviceAccountName")), *map(_image_name, _images(spec)), *_host_paths(spec)]
+    if any("csi" in part for part in said):
+        return False
+    return any(_DRA_EVIDENCE.search(part.lower()) for part in said)
+
+
+def _has_ascend_evidence(spec: Object) -> bool:
+    paths = [path.lower() for path in _host_paths(spec)]
+    return any("/ascend" in path or "npu-smi" in path or "davinci" in path for path in paths) or any(
+        "npu" in image.lower() or "ascend" in image.lower() for image in _images(spec)
+    )
+
+
+def _hands_out_npus(spec: Object, settings: Settings) -> bool:
+    """Whether a plugin of nobody we know says in its configuration that it serves davinci devices or Ascend resources."""
+    prefixes = tuple(
+        pattern.partition("*")[0].lower()
+        for patterns in (settings.resources.native, settings.resources.hami, settings.resources.other)
+        for pattern in patterns
+    )
+    for container in _containers(spec):
+        for word in _configured_words(container):
+            lower = word.lower()
+            if "davinci" in lower or any(prefix and prefix in lower for prefix in prefixes):
+                return True
+    return any("davinci" in path for path in _host_paths(spec)) or any(
+        "ascend" in _image_name(image).lower() or "davinci" in image.lower() for image in _images(spec)
+    )
+
+
+def _configured_words(container: Object) -> Iterator[str]:
+    for field in ("command", "args"):
+        yield from (text(word) for word in items(container.get(field)))
+    yield from (text(entry.get("value")) for entry in mappings(container.get("env")))
+
+
+def _containers(spec: Object) -> Iterator[Object]:
+    for field in ("containers", "initContainers"):
+        yield from mappings(spec.get(field))
+
+
+def _images(spec: Object) -> Iterator[str]:
+    return (text(container.get("image")) for container in _containers(spec))
+
+
+def _image_name(image: str) -> str:
+    return image.rpartition("/")[2].partition("@")[0].partition(":")[0]
+
+
+def _host_paths(spec: Object) -> Iterator[str]:
+    return (text(at(volume, "hostPath.path")) for volume in mappings(spec.get("volumes")))
+
+
+def _kubelet_folders(spec: Object, settings: Settings) -> Iterator[str]:
+    """Yield `device-plugins` and `plugins_registry` for each that a container has mounted writable.
+
+    The folder itself, one below it, or the kubelet's whole folder counts. Nothing higher: agents that mount `/` or
+    `/var` are no plugins. A read-only mount is a monitoring agent's.
+    """
+    volumes = {
+        text(volume.get("name")): posixpath.normpath(path)
+        for volume in mappings(spec.get("volumes"))
+        if (path := text(at(volume, "hostPath.path")))
+    }
+    for container in _containers(spec):
+        for mount in mappings(container.get("volumeMounts")):
+            path = volumes.get(text(mount.get("name")), "")
+            if not path or mount.get("readOnly") is True:
+                continue
+            for folder in ("device-plugins", "plugins_registry"):
+                for kubelet in settings.kubelet_paths:
+                    target = posixpath.join(posixpath.normpath(kubelet), folder)
+                    if path in (target, posixpath.dirname(target)) or path.startswith(target + "/"):
+                        yield folder
