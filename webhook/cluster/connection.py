@@ -16,6 +16,7 @@ from urllib.parse import quote, urlencode
 
 import orjson
 import urllib3
+import yaml
 from kubernetes.client import ApiClient, Configuration
 from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
 from urllib3.exceptions import (
@@ -34,6 +35,9 @@ CONNECT_SECONDS = 3.0
 OPEN_SECONDS = 15.0
 POOL_SIZE = 64
 MAX_REASON = 300
+
+# What the client raises for a kubeconfig of another shape than it expects.
+_MALFORMED = (ValueError, TypeError, AttributeError, KeyError)
 
 Query = Mapping[str, str | int]
 
@@ -98,8 +102,10 @@ class Connection:
             load_kube_config(  # type: ignore[no-untyped-call]
                 config_file=str(path) if path else None, context=context, client_configuration=configuration
             )
-        except (ConfigException, OSError, ValueError) as error:
-            raise ConnectionConfigError(f"The kubeconfig {path or 'file'} cannot be used: {error}") from error
+        except (ConfigException, OSError, yaml.YAMLError, *_MALFORMED) as error:
+            raise ConnectionConfigError(
+                f"The kubeconfig {path or 'file'} cannot be used: {' '.join(str(error).split())}"
+            ) from error
         return cls(configuration)
 
     @property

@@ -57,7 +57,8 @@ class Watcher:
         self._uids: set[bytes] = set()
         self._served: Served | None = None
         self._position = ""  # the resourceVersion to watch from; "" asks for a list first
-        self._failures = 0
+        self._failures = 0  # in a row, since a watch last delivered something
+        self._begun_again = False  # at once, because what we knew was too old; once between two such deliveries
         self._stopping = threading.Event()
         self._stream: Stream | None = None
         self._thread = threading.Thread(target=self._run, name=f"watch-{view.kind.id}", daemon=True)
@@ -112,7 +113,8 @@ class Watcher:
             self._served = None
         if error.status == 404 or error.gone:
             self._position = ""
-            if self._failures == 1:
+            if not self._begun_again:
+                self._begun_again = True
                 return 0
         if str(error) != self._view.problem:
             log.warning("%s: %s", self._view.kind.id, error)
@@ -156,11 +158,11 @@ class Watcher:
                     return
                 self._take(line)
                 heard = True
-                self._failures = 0
+                self._failures, self._begun_again = 0, False
         self._stream = None
         if not heard and time.monotonic() - opened < 1 and not self._stopping.is_set():
             raise ApiError(0, "the API server closed the watch at once")
-        self._failures = 0
+        self._failures, self._begun_again = 0, False
 
     def _take(self, line: bytes) -> None:
         """Apply one line of the watch. Raises ApiError for what says that the watch is over."""
