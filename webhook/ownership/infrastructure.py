@@ -43,3 +43,13 @@ def _bare_name_namespaces(facts: Facts) -> frozenset[str]:
     """Where a name without namespace counts: the products' usual namespaces and those of an owner's custom resource."""
     resources = (*facts.operator_ctls, *facts.hami_plugins)
     return _USUAL_NAMESPACES | {resource.meta.ref.namespace for resource in resources}
+
+
+def looks_like_infrastructure(pod: Pod) -> bool:
+    """Whether a manifest has the place and shape of infrastructure: a usual namespace, and nothing but shapes.
+
+    For people who classify manifests only: nobody has proved yet who creates this Pod, so no rule may rely on it.
+    """
+    accounted = pod.access.resources or pod.access.claims
+    chips = any(path.way == "env" or "davinci" in path.what for path in pod.access.unaccounted)
+    return pod.meta.ref.namespace in _USUAL_NAMESPACES and not accounted and not chips

@@ -23,7 +23,7 @@ Ascend evidence beside it); a DRA claim; or a shape (/dev, driver tree) that pro
 _IDS = "ASCEND_VISIBLE_DEVICES"
 _SPECS = "ASCEND_VNPU_SPECS"
 _NO_IDS = ("", "void")
-_CHIP = re.compile(r"^/dev/(davinci|vdavinci)[^/]*$|^/dev/(devmm_svm|hisi_hdc)$")
+_CHIP = re.compile(r"^/dev/v?davinci([0-9_][^/]*)?$|^/dev/(devmm_svm|hisi_hdc)$")
 _DRIVER_TREES = ("/usr/local/Ascend", "/usr/local/Ascend/driver", "/var/lib/Ascend", "/var/lib/Ascend/driver")
 
 DRA_DRIVERS = ("npu.huawei.com", "ascend.project-hami.io", "npu.project-hami.io")
