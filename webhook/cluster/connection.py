@@ -28,8 +28,8 @@ from urllib3.exceptions import (
     SSLError,
 )
 
-from webhook.cluster.decoding import decode
 from webhook.cluster.errors import ApiError, ConnectionConfigError
+from webhook.ownership.decoding import decode
 
 CONNECT_SECONDS = 3.0
 OPEN_SECONDS = 15.0

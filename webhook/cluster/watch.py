@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from webhook.cluster.connection import Connection, Stream
-from webhook.cluster.decoding import decode
 from webhook.cluster.discovery import Served, find
 from webhook.cluster.errors import ApiError
 from webhook.cluster.listing import pages
 from webhook.cluster.needles import matters, needles
 from webhook.cluster.view import View
+from webhook.ownership.decoding import decode
 from webhook.ownership.objects import Record
 from webhook.ownership.reading import read
 from webhook.ownership.settings import Settings

@@ -3,10 +3,10 @@
 import pytest
 
 from webhook.cluster.connection import api_path
-from webhook.cluster.decoding import MAX_DEPTH, decode
 from webhook.cluster.discovery import Served, lists, versions
 from webhook.cluster.errors import ApiError
 from webhook.cluster.listing import read_page
+from webhook.ownership.decoding import MAX_DEPTH, decode
 
 PODS = Served("v1", "Pod", "/api/v1/pods")
 

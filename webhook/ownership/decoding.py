@@ -1,4 +1,4 @@
-"""JSON of the API server to plain values, whatever a user has hidden in one object.
+"""JSON from an API server to plain values, whatever a user has hidden in one object.
 
 A list holds everybody's objects, and the API server passes on what Go accepts: free-form fields (a ResourceClaim's
 opaque parameters, schemaless custom resources) may hold nesting thousands deep, lone surrogates, or 1e999. One such
