@@ -55,6 +55,9 @@ class Judged:
     mode: Mode
 
 
+Decision = Literal["denied", "warned", "audited", "allowed"]
+"""What became of a request, in one word: denied, allowed with a warning, allowed but noticed (mode `audit`), allowed."""
+
 Subject = Literal["none", "pod", "template", "owner", "node", "other"]
 """What kind of request it was: `owner` is a write to what decides ownership, and needs live facts."""
 
@@ -80,6 +83,15 @@ class Verdict:
     def allowed(self) -> bool:
         """Whether the request passes."""
         return not self.denials
+
+    @property
+    def decision(self) -> Decision:
+        """What became of the request, in one word."""
+        if self.denials:
+            return "denied"
+        if self.warnings:
+            return "warned"
+        return "audited" if self.audited else "allowed"
 
     @property
     def code(self) -> int:
