@@ -14,6 +14,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 _DAY = datetime.timedelta(days=1)
 _CN, _O = NameOID.COMMON_NAME, NameOID.ORGANIZATION_NAME
+NOT_ENCRYPTED = serialization.NoEncryption()
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,9 @@ def make_keys(folder: Path) -> Keys:
 
 def _write_key(path: Path, key: ec.EllipticCurvePrivateKey) -> None:
     path.write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption())
+        key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+        )
     )
     path.chmod(0o600)
 

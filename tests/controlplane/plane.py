@@ -9,7 +9,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -220,19 +220,20 @@ class ControlPlane:
         as_groups: Sequence[str] = (),
         kubeconfig: Path | None = None,
         check: bool = True,
+        environment: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
         """Run kubectl as the administrator (or impersonating). Raises ControlPlaneError when it fails and `check`."""
         command = [str(binary("kubectl")), f"--kubeconfig={kubeconfig or self.kubeconfig}"]
         if as_user:
             command += [f"--as={as_user}", *(f"--as-group={group}" for group in as_groups)]
-        environment = {**os.environ, "HOME": str(self.folder)}
+        variables = {**os.environ, "HOME": str(self.folder), **(environment or {})}
         done = subprocess.run(
             [*command, *arguments],
             input=stdin,
             capture_output=True,
             text=True,
             check=False,
-            env=environment,
+            env=variables,
             timeout=120,
         )
         return _checked(done, check)

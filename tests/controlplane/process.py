@@ -45,7 +45,7 @@ class Process:
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
                 env=dict(environment) if environment is not None else None,
-                preexec_fn=_die_with_parent,  # noqa: PLW1509 - nothing but one system call runs there
+                preexec_fn=_die_with_parent,
             )
 
     @property

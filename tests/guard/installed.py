@@ -1,0 +1,146 @@
+"""The chart in a control plane, and the real server process that the chart's Service leads to."""
+
+import base64
+import json
+import os
+import ssl
+import sys
+import urllib.error
+import urllib.request
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import yaml
+
+from certs import authority, bundle, names
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.process import Process, free_port
+from tests.waiting import eventually
+
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "charts" / "ascend-owner-guard"
+NAME = NAMESPACE = "ascend-owner-guard"
+
+
+class InstalledGuard:
+    """A guard that the API server calls through the chart's own Service.
+
+    The Service is turned into an ExternalName for localhost, so that `clientConfig.service`, caBundle and the
+    certificate's DNS names are exercised as they ship. The Deployment's Pods are kwok's; the server is a process here,
+    with a token of the chart's ServiceAccount, and reads the configuration that the chart rendered.
+    """
+
+    def __init__(self, plane: ControlPlane, values: dict[str, Any] | None = None) -> None:
+        self.plane = plane
+        self.values = values or {}
+        self.port = free_port()
+        self.folder = plane.folder / f"guard-{self.port}"
+        self._process: Process | None = None
+        self._authority = authority.make_authority(datetime.now(UTC))
+
+    @property
+    def url(self) -> str:
+        """Where the server listens."""
+        return f"https://localhost:{self.port}"
+
+    @property
+    def log(self) -> Path:
+        """The server's output: audit lines and what it logs."""
+        return self.folder / "server.log"
+
+    def __enter__(self) -> Self:
+        try:
+            self._install()
+            self._trust()
+            self.start()
+        except BaseException:
+            self._remove()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._remove()
+
+    def start(self) -> None:
+        """Start the server and wait until it is ready."""
+        kubeconfig = self.plane.kubeconfig_for(NAMESPACE, NAME)
+        command = [
+            sys.executable, "-m", "webhook.cli.main", "serve",
+            f"--config={self.folder / 'config.yaml'}",
+            f"--kubeconfig={kubeconfig}",
+            f"--tls-cert={self.folder / 'tls.crt'}",
+            f"--tls-key={self.folder / 'tls.key'}",
+            f"--bind=127.0.0.1:{self.port}",
+        ]  # fmt: skip
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+        self._process = Process("guard", command, self.log, environment=environment)
+        eventually(self.is_ready, timeout=30)
+
+    def kill(self) -> None:
+        """End the server without a chance to say goodbye."""
+        if self._process is not None:
+            self._process.kill()
+
+    def stop(self) -> int:
+        """Let the server drain and end (SIGTERM). Returns its exit code."""
+        assert self._process is not None
+        return self._process.stop(grace=30)
+
+    def is_ready(self) -> bool:
+        """Whether the server says that it is ready. Fails when it has ended."""
+        assert self._process is not None
+        assert self._process.running, f"the server has ended:\n{self._process.tail(40)}"
+        return self.get("/readyz")[0] == 200
+
+    def get(self, path: str) -> tuple[int, str]:
+        """GET from the server itself: status (0: no answer) and body."""
+        context = ssl.create_default_context(cafile=str(self.folder / "ca.crt"))
+        try:
+            with urllib.request.urlopen(self.url + path, timeout=5, context=context) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+        except (urllib.error.URLError, OSError):
+            return 0, ""
+
+    def audit_lines(self) -> list[dict[str, Any]]:
+        """Return the audit records that the server has written so far."""
+        lines = [line for line in self.log.read_text(errors="replace").splitlines() if line.startswith("{")]
+        records = [json.loads(line) for line in lines]
+        return [record for record in records if "decision" in record]
+
+    def _install(self) -> None:
+        values = {"service": {"port": self.port}, **self.values}
+        self.folder.mkdir()
+        given = self.folder / "values.yaml"
+        given.write_text(yaml.safe_dump(values))
+        self.plane.helm("install", NAME, str(CHART), "-n", NAMESPACE, "--create-namespace", "-f", str(given))
+        rendered = json.loads(self.plane.kubectl("-n", NAMESPACE, "get", "configmap", NAME, "-o", "json").stdout)
+        (self.folder / "config.yaml").write_text(rendered["data"]["config.yaml"])
+        spec = {"type": "ExternalName", "externalName": "localhost", "clusterIP": None, "clusterIPs": None}
+        self.plane.kubectl("-n", NAMESPACE, "patch", "service", NAME, "--type=merge", "-p", json.dumps({"spec": spec}))
+        self.plane.kubectl("-n", NAMESPACE, "rollout", "status", f"deployment/{NAME}", "--timeout=60s")
+
+    def _trust(self) -> None:
+        """Issue the serving certificate, and tell the API server alone whom to trust."""
+        dns = (*names.service_names(NAME, NAMESPACE), *names.LOOPBACK)
+        leaf = authority.sign_leaf(self._authority, dns, datetime.now(UTC))
+        files = {**bundle.encode_authority(self._authority), **bundle.encode_serving(leaf)}
+        for file, content in files.items():
+            (self.folder / file).write_bytes(content)
+        trusted = base64.b64encode((self.folder / "ca.crt").read_bytes()).decode()
+        live = json.loads(self.plane.kubectl("get", "validatingwebhookconfiguration", NAME, "-o", "json").stdout)
+        patch = [
+            {"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": trusted}
+            for index in range(len(live["webhooks"]))
+        ]
+        self.plane.kubectl("patch", "validatingwebhookconfiguration", NAME, "--type=json", "-p", json.dumps(patch))
+
+    def _remove(self) -> None:
+        self.kill()
+        self.plane.helm("uninstall", NAME, "-n", NAMESPACE, "--ignore-not-found", check=False)
+        self.plane.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--wait=true")
