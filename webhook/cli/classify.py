@@ -1,4 +1,5 @@
-"""`ascend-guard classify`: what the recogniser sees in a manifest, in the words of the corpus (tests/corpus/README.md)."""
+"""`ascend-guard classify`: what the recogniser sees in a manifest, in the words of the corpus
+(tests/corpus/README.md)."""
 
 import json
 from collections.abc import Iterator
@@ -17,7 +18,8 @@ from webhook.ownership.owners import Owner, plugin_owner
 from webhook.ownership.reading import read, read_pod
 from webhook.ownership.settings import Settings
 from webhook.ownership.templates import Template, templates_in
-from webhook.ownership.workload import Access, Path as Way, claim_paths
+from webhook.ownership.workload import Access, claim_paths
+from webhook.ownership.workload import Path as Way
 
 
 @dataclass(frozen=True, slots=True)

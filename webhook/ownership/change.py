@@ -8,7 +8,7 @@ from typing import Any
 from webhook.ownership.fields import at, mapping, text
 from webhook.ownership.objects import CustomResource, DaemonSet, Malformed, Pod, Record, Ref
 from webhook.ownership.owners import Owner, plugin_owner
-from webhook.ownership.reading import group_of, read, read_meta, read_pod, read_selector
+from webhook.ownership.reading import group_of, read, read_pod, read_selector
 from webhook.ownership.request import Object, Request
 from webhook.ownership.scope import Selector
 from webhook.ownership.settings import Settings
@@ -112,7 +112,8 @@ class Change:
 
     @cached_property
     def changes_nothing(self) -> bool:
-        """Whether an UPDATE leaves everything but bookkeeping (managedFields, resourceVersion, generation) as it was."""
+        """Whether an UPDATE leaves everything but bookkeeping (managedFields, resourceVersion, generation) as it
+        was."""
         old, new = self.request.old_object, self.request.object
         return self.request.operation == "UPDATE" and _content(old) == _content(new)
 

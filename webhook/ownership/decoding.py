@@ -16,7 +16,7 @@ MAX_DEPTH = 200
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}]', re.DOTALL)
 
 
-def decode(raw: bytes) -> Any:  # noqa: ANN401 - JSON is any value
+def decode(raw: bytes) -> Any:
     """Return the decoded value.
 
     What strict decoding refuses is read leniently: containers deeper than MAX_DEPTH become null, numbers out of range

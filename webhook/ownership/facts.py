@@ -111,7 +111,8 @@ class Facts:
 
     @cached_property
     def plugin_pods(self) -> tuple[tuple[Owner, Pod], ...]:
-        """The unfinished Pods of device plugins, with their owner: that of their DaemonSet, else by their own structure."""
+        """The unfinished Pods of device plugins, with their owner: that of their DaemonSet, else by their own
+        structure."""
         owned = ((self.owner_of(pod), pod) for pod in self.pods if not pod.finished)
         return tuple((owner, pod) for owner, pod in owned if owner is not None)
 

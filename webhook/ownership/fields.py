@@ -29,7 +29,8 @@ def text(value: Any) -> str:
 
 
 def texts(value: Any) -> dict[str, str]:
-    """Return the text values of a mapping such as labels (null stands for an empty text, as the API server reads it)."""
+    """Return the text values of a mapping such as labels (null stands for an empty text, as the API server reads
+    it)."""
     return {
         key: entry if isinstance(entry, str) else ""
         for key, entry in mapping(value).items()

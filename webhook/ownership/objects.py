@@ -166,7 +166,8 @@ class Taint:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node, with its NPU resources only: `allocatable` in whole units, `advertised` the keys of capacity and allocatable."""
+    """A node, with its NPU resources only: `allocatable` in whole units, `advertised` the keys of capacity and
+    allocatable."""
 
     meta: Meta
     ready: bool

@@ -1,6 +1,7 @@
 """Who can own the chips, and which object is whose device plugin (DOMAIN.md section 3).
 
-Decided by structure, in DOMAIN's order: HAMi's component label or an ownerReference to its custom resource; a DRA kubelet
+Decided by structure, in DOMAIN's order: HAMi's component label or an ownerReference to its custom resource; a DRA
+kubelet
 plugin that speaks of Ascend; openFuyao's vNPU plugin; native or MindCluster (a writable mount of the kubelet's plugin
 folder, plus Pod label, image or name); else a foreign plugin that hands out Ascend resources.
 """
@@ -132,7 +133,8 @@ def _has_ascend_evidence(spec: Object) -> bool:
 
 
 def _hands_out_npus(spec: Object, settings: Settings) -> bool:
-    """Whether a plugin of nobody we know says in its configuration that it serves davinci devices or Ascend resources."""
+    """Whether a plugin of nobody we know says in its configuration that it serves davinci devices or Ascend
+    resources."""
     prefixes = tuple(
         pattern.partition("*")[0].lower()
         for patterns in (settings.resources.native, settings.resources.hami, settings.resources.other)

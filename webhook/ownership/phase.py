@@ -20,13 +20,15 @@ PhaseName = Literal["unowned", "settled", "starting", "leaving", "conflict", "un
 class Phase:
     """The state of one scope: its name, the active owners in the order of `Owner`, and what was observed.
 
-    `lacking` and `excused` are the nodes that a starting or settled owner does not serve (yet), each with the reason.
+    `desired` are those of the owners that are asked for. `lacking` and `excused` are the nodes that a starting or
+    settled owner does not serve (yet), each with the reason.
     `no_nodes` tells that a desired owner is the only one and the cluster has no Ascend node at all.
     """
 
     name: PhaseName
     owners: tuple[Owner, ...] = ()
     evidence: tuple[Observation, ...] = ()
+    desired: tuple[Owner, ...] = ()
     lacking: Mapping[str, Observation] = field(default_factory=dict)
     excused: Mapping[str, Observation] = field(default_factory=dict)
     no_nodes: bool = False
@@ -60,9 +62,9 @@ def phase_of(traces: tuple[Trace, ...], facts: Facts, settings: Settings) -> Pha
     evidence = tuple(trace.observation for trace in traces)
     if not owners:
         return Phase("unowned", evidence=(Observation("the cluster", "", "shows no trace of a device-plugin owner"),))
-    desired = any(trace.desired for trace in traces)
+    desired = tuple(owner for owner in owners if any(trace.desired for trace in traces if trace.owner is owner))
     if len(owners) > 1:
-        return Phase("conflict" if desired else "leaving", owners, evidence)
+        return Phase("conflict" if desired else "leaving", owners, evidence, desired)
     if not desired:
         return Phase("leaving", owners, evidence)
     return _coming(owners[0], traces, evidence, facts, settings)
@@ -73,14 +75,15 @@ def _coming(
 ) -> Phase:
     nodes = nodes_of(selectors_of(owner, traces), facts, settings)
     progress: Rollout = rollout(owner, nodes, facts, settings)
-    seen = (*evidence, *progress.lacking.values(), *progress.excused.values())
+    seen = (*progress.lacking.values(), *evidence, *progress.excused.values())
     if not progress.serving and not progress.lacking:
-        seen = (*seen, Observation(owner, "", "has no node to serve yet"))
+        seen = (Observation(owner, "", "has no node to serve yet"), *seen)
     no_nodes = not nodes and not any(is_ascend_node(node, settings) for node in facts.nodes.values())
     return Phase(
         "settled" if progress.complete else "starting",
         (owner,),
         seen,
+        (owner,),
         lacking=progress.lacking,
         excused=progress.excused,
         no_nodes=no_nodes,
@@ -88,7 +91,8 @@ def _coming(
 
 
 def selectors_of(owner: Owner, traces: tuple[Trace, ...]) -> tuple[Selector, ...]:
-    """Return the selectors of an owner's nodes: its DaemonSets', else its custom resources', else (none says) everything."""
+    """Return the selectors of an owner's nodes: its DaemonSets', else its custom resources', else (none says)
+    everything."""
     for source in ("plugin", "resource"):
         chosen = tuple(
             trace.selector

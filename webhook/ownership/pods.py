@@ -41,8 +41,8 @@ def templates_of(change: Change) -> Iterator[tuple[str, Pod]]:
 def pools_open_to(pod: Pod, standing: Situation) -> tuple[Pool, ...]:
     """Return the pools whose phase decides about `pod`: one that is settled is enough.
 
-    One that is pinned to a pool is judged by that pool. One that is not is judged by the owner that alone serves what it
-    asks for, else by every pool that it fits (DESIGN.md section 3).
+    One that is pinned to a pool is judged by that pool. One that is not is judged by the owner that alone serves what
+    it asks for, else by every pool that it fits (DESIGN.md section 3).
     """
     if standing.whole is not None:
         return standing.pools

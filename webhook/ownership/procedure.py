@@ -1,4 +1,5 @@
-"""The documented procedure as next steps: what to do now, with the commands for the objects at hand (DOMAIN.md section 4)."""
+"""The documented procedure as next steps: what to do now, with the commands for the objects at hand (DOMAIN.md section
+4)."""
 
 from webhook.ownership.facts import Facts
 from webhook.ownership.objects import DaemonSet
@@ -18,21 +19,28 @@ def switch_native(facts: Facts, *, on: bool) -> str:
     """Return the command that sets devicePlugin.enabled where the administrator sets it."""
     if facts.aml_clusters and any(resource.effective for resource in facts.aml_clusters):
         name = next(resource.meta.ref.name for resource in facts.aml_clusters if resource.effective)
-        values = f'{{"values":{{"devicePlugin":{{"enabled":{str(on).lower()}}}}}}}'
-        return f"""kubectl patch amlcluster {name} --type merge -p '{{"spec":{{"components":{{"npuOperator":{values}}}}}}}'"""
-    patch = f'{{"spec":{{"devicePlugin":{{"enabled":{str(on).lower()}}}}}}}'
-    for resource in facts.operator_ctls:
-        if resource.asks(Owner.NATIVE) or on:
-            ref = resource.meta.ref
-            return f"kubectl -n {ref.namespace} patch npuoperatorctl {ref.name} --type merge -p '{patch}'"
+        patch = (
+            f'{{"spec":{{"components":{{"npuOperator":{{"values":{{"devicePlugin":{{"enabled":{_json(on)}}}}}}}}}}}}}'
+        )
+        return f"kubectl patch amlcluster {name} --type merge -p '{patch}'"
+    patch = f'{{"spec":{{"devicePlugin":{{"enabled":{_json(on)}}}}}}}'
+    asking = [resource for resource in facts.operator_ctls if resource.asks(Owner.NATIVE)]
+    for resource in (*asking, *facts.operator_ctls):
+        ref = resource.meta.ref
+        return f"kubectl -n {ref.namespace} patch npuoperatorctl {ref.name} --type merge -p '{patch}'"
     if not facts.operator_ctls and facts.policies:
-        patch = f'{{"spec":{{"devicePlugin":{{"managed":{str(on).lower()}}}}}}}'
+        patch = f'{{"spec":{{"devicePlugin":{{"managed":{_json(on)}}}}}}}'
         return f"kubectl patch npuclusterpolicy {facts.policies[0].meta.ref.name} --type merge -p '{patch}'"
     return f"kubectl -n <namespace> patch npuoperatorctl <name> --type merge -p '{patch}'"
 
 
+def _json(value: bool) -> str:
+    return str(value).lower()
+
+
 def remove(owner: Owner, facts: Facts) -> str:
-    """Return the step that gives `owner` up through what the administrator owns: its custom resource, else its DaemonSet."""
+    """Return the step that gives `owner` up through what the administrator owns: its custom resource, else its
+    DaemonSet."""
     if owner is Owner.NATIVE and (facts.operator_ctls or facts.policies or facts.aml_clusters):
         return switch_native(facts, on=False)
     if owner is Owner.HAMI and facts.hami_plugins:
@@ -86,13 +94,14 @@ def next_step(phase: Phase, facts: Facts, settings: Settings) -> str:
             return f"{step}; cordoning a broken node excuses it" if phase.lacking else step
         case "leaving":
             gone = " and ".join(phase.owners)
-            step = f"wait until nothing of {gone} is left ({watch_leaving(phase.owners[0], facts)})"
-            return f"{step}, then enable the new owner"
+            commands = "; ".join(dict.fromkeys(watch_leaving(owner, facts) for owner in phase.owners))
+            return f"wait until nothing of {gone} is left ({commands}), then enable the new owner"
         case "conflict":
-            choices = " or ".join(remove(owner, facts) for owner in phase.owners)
-            return f"remove one of the two owners: {choices}"
+            choices = " or ".join(remove(owner, facts) for owner in phase.desired)
+            return f"leave one owner only: {choices}"
         case "unknown":
-            return f"see why the guard cannot read the cluster: kubectl -n {settings.namespace} logs -l app.kubernetes.io/name=ascend-owner-guard"
+            logs = f"kubectl -n {settings.namespace} logs -l app.kubernetes.io/name=ascend-owner-guard"
+            return f"see why the guard cannot read the cluster: {logs}"
         case "settled":
             return f"keep {phase.owners[0]}, or give it up first: {remove(phase.owners[0], facts)}"
 

@@ -1,4 +1,5 @@
-"""From a decoded Kubernetes object to the record of its fields that decide. Total: any object gives a record or None."""
+"""From a decoded Kubernetes object to the record of its fields that decide. Total: any object gives a record or
+None."""
 
 from collections.abc import Callable
 from datetime import datetime

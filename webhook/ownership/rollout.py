@@ -1,4 +1,5 @@
-"""Whether an owner's plugin has been rolled out: Ready and advertising on every node that is its own (DESIGN.md section 3)."""
+"""Whether an owner's plugin has been rolled out: Ready and advertising on every node that is its own (DESIGN.md section
+3)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +13,8 @@ from webhook.ownership.settings import Settings
 from webhook.ownership.verdict import Observation
 from webhook.ownership.workload import is_ascend_driver
 
-# The DaemonSet controller adds tolerations for these to every Pod that it makes (kubernetes/pkg/controller/daemon/util).
+# The DaemonSet controller adds tolerations for these to every Pod that it makes
+# (kubernetes/pkg/controller/daemon/util).
 _TOLERATED_BY_EVERY_DAEMON_SET = (
     "node.kubernetes.io/not-ready",
     "node.kubernetes.io/unreachable",

@@ -19,8 +19,10 @@ _UNITS = {None: 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0
 
 
 def _duration(value: Any) -> Any:
-    if isinstance(value, bool):
-        raise ValueError('a duration is a number of seconds or a text such as "3s" or "3m", not a boolean')
+    if isinstance(value, bool):  # pydantic reports ValueError, not TypeError
+        raise ValueError(  # noqa: TRY004
+            'a duration is a number of seconds or a text such as "3s" or "3m", not a boolean'
+        )
     if isinstance(value, int | float):
         return timedelta(seconds=value)
     if isinstance(value, str):

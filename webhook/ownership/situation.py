@@ -29,7 +29,8 @@ class Pool:
 
 @dataclass(frozen=True)
 class Situation:
-    """All pools of a cluster, and the traces that they were found by. `unknown` is set when facts are missing or old."""
+    """All pools of a cluster, and the traces that they were found by. `unknown` is set when facts are missing or
+    old."""
 
     facts: Facts
     settings: Settings

@@ -1,4 +1,5 @@
-"""Pod templates in any object, found by their shape: a mapping with a Pod spec, not by a list of kinds (DESIGN.md section 4)."""
+"""Pod templates in any object, found by their shape: a mapping with a Pod spec, not by a list of kinds (DESIGN.md
+section 4)."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

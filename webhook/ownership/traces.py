@@ -38,7 +38,8 @@ def traces(facts: Facts) -> tuple[Trace, ...]:
 
 
 def policy_is_generated(policy: CustomResource, facts: Facts) -> bool:
-    """Whether an NPUClusterPolicy is an NPUOperatorCtl's output; else it is the administrator's own (plain openFuyao)."""
+    """Whether an NPUClusterPolicy is an NPUOperatorCtl's output; else it is the administrator's own (plain
+    openFuyao)."""
     by_reference = any(reference.kind == "NPUOperatorCtl" for reference in policy.meta.owners)
     return bool(facts.operator_ctls) or "npuoperatorctls" in facts.missing or bool(policy.primary) or by_reference
 

@@ -7,6 +7,9 @@ from webhook.ownership.settings import Mode
 
 Effect = Literal["deny", "warn"]
 
+MAX_SHOWN = 5
+"""How many observations a message shows; the audit record carries them all."""
+
 
 @dataclass(frozen=True, slots=True)
 class Observation:
@@ -41,7 +44,10 @@ class Finding:
         """The finding as a person reads it: `[rule] what. Because: evidence. Next: step.` (DESIGN.md section 5)."""
         parts = [f"[{self.rule}] {self.what}."]
         if self.because:
-            parts.append("Because: " + "; ".join(str(observation) for observation in self.because) + ".")
+            shown = [str(observation) for observation in self.because[:MAX_SHOWN]]
+            if len(self.because) > MAX_SHOWN:
+                shown.append(f"and {len(self.because) - MAX_SHOWN} more")
+            parts.append("Because: " + "; ".join(shown) + ".")
         if self.next_step:
             parts.append(f"Next: {self.next_step}.")
         return " ".join(parts)
@@ -56,7 +62,7 @@ class Judged:
 
 
 Decision = Literal["denied", "warned", "audited", "allowed"]
-"""What became of a request, in one word: denied, allowed with a warning, allowed but noticed (mode `audit`), allowed."""
+"""What became of a request: denied, allowed with a warning, allowed but noticed (mode `audit`), allowed."""
 
 Subject = Literal["none", "pod", "template", "owner", "node", "other"]
 """What kind of request it was: `owner` is a write to what decides ownership, and needs live facts."""
@@ -67,8 +73,10 @@ class Verdict:
     """The answer to one request.
 
     `denials` (enforced), `warnings` (to be shown to the user; softened denials included) and `audited` (mode `audit`:
-    recorded only) are in the order of the rules' table. `phase` is the phase before the request, of the scope concerned;
-    `evidence` is what it rests on. `owner_change` tells that an allowed request is one to be recorded (DESIGN.md section 9).
+    recorded only) are in the order of the rules' table. `phase` is the phase before the request, of the scope
+    concerned;
+    `evidence` is what it rests on. `owner_change` tells that an allowed request is one to be recorded (DESIGN.md
+    section 9).
     """
 
     subject: Subject
@@ -105,6 +113,7 @@ class Verdict:
 
     @property
     def rule(self) -> str:
-        """The rule that decided: the first denial's, else the first warning's, else the first audited one's, else empty."""
+        """The rule that decided: the first denial's, else the first warning's, else the first audited one's, else
+        empty."""
         first = next(iter((*self.denials, *self.warnings, *self.audited)), None)
         return first.finding.rule if first else ""

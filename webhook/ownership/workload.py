@@ -1,7 +1,7 @@
 """Whether and how a Pod reaches an NPU (DOMAIN.md section 6).
 
-Total: any JSON in any place gives an answer. Not visible here, and so out of reach: envFrom, and the environment that an
-image brings along.
+Total: any JSON in any place gives an answer. Not visible here, and so out of reach: envFrom, and the environment that
+an image brings along.
 """
 
 import posixpath
@@ -17,8 +17,8 @@ from webhook.ownership.resources import is_npu, npu_quantities, servers_of_all
 from webhook.ownership.settings import Settings
 
 Way = Literal["resource", "env", "device", "claim", "shape"]
-"""How an NPU is reached: an extended resource; ids in the environment; a chip's device file (or an equivalent shape with
-Ascend evidence beside it); a DRA claim; or a shape (/dev, driver tree) that proves nothing by itself."""
+"""How an NPU is reached: an extended resource; ids in the environment; a chip's device file (or an equivalent shape
+with Ascend evidence beside it); a DRA claim; or a shape (/dev, driver tree) that proves nothing by itself."""
 
 _IDS = "ASCEND_VISIBLE_DEVICES"
 _SPECS = "ASCEND_VNPU_SPECS"
@@ -52,7 +52,8 @@ class ClaimRef:
 
 @dataclass(frozen=True, slots=True)
 class DeviceClass:
-    """A DRA DeviceClass: whether it hands out Ascend chips, by its name or by the driver that its CEL selector names."""
+    """A DRA DeviceClass: whether it hands out Ascend chips, by its name or by the driver that its CEL selector
+    names."""
 
     name: str
     ascend: bool
@@ -71,7 +72,8 @@ class Access:
     """Every way to an NPU that a Pod spec has by itself, and the claims that decide only with their DeviceClass.
 
     `resources` are the NPU resources asked for and not zero, each max(init containers, main ones). `servers` are the
-    owners of which any one alone could serve all of them; empty when nothing is requested, or the names are of two owners.
+    owners of which any one alone could serve all of them; empty when nothing is requested, or the names are of two
+    owners.
     """
 
     paths: tuple[Path, ...] = ()

@@ -12,7 +12,7 @@ from webhook.ownership.facts import Facts
 from webhook.ownership.request import Request
 from webhook.ownership.settings import Settings
 from webhook.ownership.situation import Pool, Situation, situation
-from webhook.ownership.verdict import Finding, Judged, Subject, Verdict
+from webhook.ownership.verdict import Finding, Judged, Verdict
 from webhook.rules import generated_object, mid_switch, never_denied, second_owner
 from webhook.rules.concern import subject_of
 

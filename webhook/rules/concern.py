@@ -11,7 +11,8 @@ from webhook.ownership.verdict import Subject
 def subject_of(request: Request, settings: Settings) -> Subject:
     """Return what kind of request this is.
 
-    `none` needs no facts; `pod` and `template` are judged by the cached ones, so that they never wait for the API server;
+    `none` needs no facts; `pod` and `template` are judged by the cached ones, so that they never wait for the API
+    server;
     `owner` and `node` decide who owns the chips, and need live ones.
     """
     if request.operation == "CONNECT":

@@ -11,7 +11,8 @@ The native operator is every identity of `identities.nativeOperator`, for policy
 `identities.hamiOperator`; while none is configured, any ServiceAccount may write HAMi's DaemonSet, with the warning
 `unverified-identity`, and a person may not.
 
-Deleting a Pod of the native plugin is no way to stop it: denied while the scope is not settled, a warning when it is (the
+Deleting a Pod of the native plugin is no way to stop it: denied while the scope is not settled, a warning when it is
+(the
 Pod comes back). Allowed with a warning: a Pod that is not Ready while its owner starts, and one whose DaemonSet is gone
 while its owner leaves. Eviction only ever warns.
 """
@@ -58,12 +59,13 @@ def _policy(change: Change, standing: Situation) -> Iterator[Finding]:
         "deny",
         f"{change.ref} is generated and is not edited by hand",
         _generators(generated[0], standing),
-        f"change the setting where it is made: {switch_native(standing.facts, on=_wants_native(change))}{_let_in(change)}",
+        f"change the setting where it is made: {_setting(change, standing)}{_let_in(change)}",
     )
 
 
-def _wants_native(change: Change) -> bool:
-    return any(claiming.owner is Owner.NATIVE for claiming in change.claimed_after)
+def _setting(change: Change, standing: Situation) -> str:
+    wants_native = any(claiming.owner is Owner.NATIVE for claiming in change.claimed_after)
+    return switch_native(standing.facts, on=wants_native)
 
 
 def _generators(policy: CustomResource, standing: Situation) -> tuple[Observation, ...]:
@@ -125,6 +127,8 @@ def _makers(record: DaemonSet, standing: Situation) -> tuple[Observation, ...]:
 def _instead(change: Change, owner: Owner | None, standing: Situation) -> str:
     if owner is None:
         return "leave it to its operator"
+    if change.request.operation == "CREATE":
+        return f"leave it to the operator, which makes it when the custom resource of {owner} asks for it"
     if _restarts(change):
         return f"to restart the plugin delete its Pods one by one: {watch_leaving(owner, standing.facts)}"
     return f"to stop the plugin give its owner up: {remove(owner, standing.facts)}"
@@ -149,7 +153,7 @@ def _plugin_pod_deleted(change: Change, pod: Pod, standing: Situation) -> Iterat
         return
     pool = standing.pool_of_node(pod.node)
     phase = pool.phase if pool is not None else standing.pools[0].phase
-    where = (Observation("the phase", "", f"is {phase}"), *phase.evidence[:3])
+    where = (Observation("the phase", "", f"is {phase}"), *phase.evidence)
     ref = _named(change, pod)
     if phase.name == "settled":
         yield Finding(
@@ -176,11 +180,17 @@ def _plugin_pod_evicted(change: Change, standing: Situation) -> Iterator[Finding
     pod = standing.facts.pods_by_name.get((request.namespace, request.object_name))
     if pod is None or standing.facts.owner_of(pod) is not Owner.NATIVE:
         return
+    pool = standing.pool_of_node(pod.node)
+    phase = pool.phase if pool is not None else standing.pools[0].phase
+    settled = phase.name == "settled"
     yield Finding(
         ID,
         "warn",
         f"evicting {pod.meta.ref} does not stop the native plugin: its DaemonSet makes it again",
-        next_step=f"to stop it: {switch_native(standing.facts, on=False)}",
+        (Observation("the phase", "", f"is {phase}"),),
+        f"to stop it: {switch_native(standing.facts, on=False)}"
+        if settled
+        else next_step(phase, standing.facts, standing.settings),
     )
 
 

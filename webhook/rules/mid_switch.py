@@ -1,11 +1,12 @@
 """mid-switch: no new NPU Pod while its scope is not settled.
 
-Denied is the creation of a Pod that reaches an NPU by any path, the addition of an ephemeral container that does, and the
+Denied is the creation of a Pod that reaches an NPU by any path, the addition of an ephemeral container that does, and
+the
 binding of a waiting one (`bindings.enabled`), in every phase but `settled`. `unowned.pods` and `unknown.pods` may allow
 them while nobody owns the chips, or while that is unknown.
 
-A request for NPU resources or a claim of them is held against every Pod but infrastructure. Ids in the environment, chip
-devices, and shapes with Ascend evidence beside them are held against every Pod outside kube-system. Shapes without
+A request for NPU resources or a claim of them is held against every Pod but infrastructure. Ids in the environment,
+chip devices, and shapes with Ascend evidence beside them are held against every Pod outside kube-system. Shapes without
 evidence (/dev, driver trees, privileged) never are. Infrastructure is a Pod that a system controller makes for a
 DaemonSet that is a device plugin or has a configured name; a kubelet's mirror Pods pass, too.
 
@@ -54,17 +55,12 @@ def _binding(change: Change, standing: Situation) -> Iterator[Finding]:
 
 def _templates(change: Change, standing: Situation) -> Iterator[Finding]:
     for template, pod in templates_of(change):
-        denial = next(
-            (
-                finding
-                for finding in _pod(f"Pods of {change.ref} ({template})", pod, standing.facts.paths_of(pod), standing)
-                if finding.effect == "deny"
-            ),
-            None,
-        )
-        if denial is not None:
-            yield Finding(ID, "warn", f"{denial.what} if they were made now", denial.because[:1], denial.next_step)
-            return
+        name = f"a Pod that {change.ref} makes from {template}"
+        for finding in _pod(name, pod, standing.facts.paths_of(pod), standing):
+            if finding.effect == "deny":
+                what = f"would be denied now: {finding.what}"
+                yield Finding(ID, "warn", what, next_step=finding.next_step)
+                return
 
 
 def _pod(name: str, pod: Pod, paths: tuple[Path, ...], standing: Situation) -> Iterator[Finding]:
@@ -81,7 +77,7 @@ def _pod(name: str, pod: Pod, paths: tuple[Path, ...], standing: Situation) -> I
         ID,
         "deny",
         f"{name} reaches an NPU ({held[0].what}) while the scope is {_in_words(pool)}",
-        pool.phase.evidence[:6],
+        pool.phase.evidence,
         next_step(pool.phase, standing.facts, standing.settings),
     )
 

@@ -9,8 +9,8 @@ Judged is the change: what the object asked for before and asks for now. An upda
 for nor the selector passes in every phase, and so does getting the same owner back while nobody else is there. Whether
 the object is being deleted makes no difference.
 
-A second NPUOperatorCtl beside another one is denied when it asks for a plugin, and warned about when it does not: all of
-them render the one policy `cluster`.
+A second NPUOperatorCtl beside another one is denied when it asks for a plugin, and warned about when it does not: all
+of them render the one policy `cluster`.
 
 A field that switches an owner and is no boolean is answered 422 in every phase; when it was so before, with a warning.
 While the facts are unknown, whatever brings an owner in is denied.
