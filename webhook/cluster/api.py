@@ -44,8 +44,8 @@ class ApiFacts:
 
     @property
     def problems(self) -> Mapping[str, str]:
-        """What is wrong at present: the last live reading's, and the watches' (which know better)."""
-        return {**self._live.problems, **self._cache.problems}
+        """What is wrong at present with the watches. (What a live reading lacks is in its facts.)"""
+        return self._cache.problems
 
     def statistics(self) -> tuple[ViewStatistics, ...]:
         """Return the numbers of every kind and group, for metrics and status."""

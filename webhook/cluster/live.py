@@ -1,7 +1,6 @@
 """The whole picture read now, with quorum, for the changes that must not be judged by an older one."""
 
 import time
-from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from datetime import timedelta
 
@@ -16,6 +15,7 @@ from webhook.ownership.reading import read
 from webhook.ownership.settings import Settings
 
 PAGE = 500
+BUSY_SECONDS = 0.25
 
 
 class LiveReader:
@@ -27,12 +27,6 @@ class LiveReader:
         self._wanted = tuple((kind, group) for kind in fact_kinds(settings) for group in kind.groups)
         self._pool = ThreadPoolExecutor(max_workers=2 * len(self._wanted), thread_name_prefix="live")
         self._served: dict[tuple[str, str], Served] = {}
-        self._problems: Mapping[str, str] = {}
-
-    @property
-    def problems(self) -> Mapping[str, str]:
-        """What the most recent reading could not read, by kind id."""
-        return self._problems
 
     def stop(self) -> None:
         """End the threads; readings under way end with their deadline."""
@@ -48,52 +42,53 @@ class LiveReader:
         reading = {self._pool.submit(self._read, kind, group, end): kind for kind, group in self._wanted}
         wait(reading, timeout=deadline_seconds)
         records: list[Record] = []
-        problems: dict[str, str] = {}
+        missing: dict[str, str] = {}
         absent = {kind.id for kind, _ in self._wanted}
         for future, kind in reading.items():
             try:
                 found = _result(future, deadline_seconds)
             except ApiError as error:
-                problems[kind.id] = str(error)
                 absent.discard(kind.id)
+                if kind.essential:
+                    missing[kind.id] = str(error)
                 continue
             if found is not None:
                 records += found
                 absent.discard(kind.id)
-        self._problems = problems
-        essential = {kind.id for kind, _ in self._wanted if kind.essential}
         return Facts.of(
             records,
             now=self._connection.now(),
             age=timedelta(seconds=time.monotonic() - began),
-            missing={kind: reason for kind, reason in problems.items() if kind in essential},
+            missing=missing,
             absent=frozenset(absent),
         )
 
     def _read(self, kind: FactKind, group: str, end: float) -> list[Record] | None:
         """Return the records of a kind, None when it is not served. Raises ApiError.
 
-        Where it was served last is tried first; when it is not there any more it is looked for, and a list that got
-        too old on the way is begun again, once each.
+        Where it was served last is tried first. When it is not there any more it is looked for, and a list that got too
+        old on the way is begun again, once. While the API server says that it is busy (429: among others, for a moment
+        after a definition was created) it is asked again.
         """
         served = self._served.get((kind.id, group))
-        for _ in range(2):
-            if served is None:
-                served = find(self._connection, kind, group, timeout=_left(end))
+        begun_again = False
+        while True:
+            try:
+                served = served or find(self._connection, kind, group, timeout=_left(end))
                 if served is None:
                     return None
-            try:
                 records = self._list(served, end)
             except ApiError as error:
-                if error.status not in (404, 410):
+                if error.status == 429 and end - time.monotonic() > BUSY_SECONDS:
+                    time.sleep(BUSY_SECONDS)
+                elif error.status in (404, 410) and not begun_again:
+                    begun_again = True
+                    served = served if error.gone else None
+                else:
                     raise
-                if error.status == 404:
-                    served = None
-                last = error
-                continue
-            self._served[kind.id, group] = served
-            return records
-        raise last
+            else:
+                self._served[kind.id, group] = served
+                return records
 
     def _list(self, served: Served, end: float) -> list[Record]:
         return [

@@ -1,5 +1,6 @@
 """Which Pods are worth decoding: a test of the raw bytes, since most Pods of a cluster have nothing to do with NPUs."""
 
+import posixpath
 import re
 
 from webhook.ownership.settings import Settings
@@ -14,8 +15,6 @@ _KNOWN = (
     "devmm_svm",
     "hisi_hdc",
     "resourceclaim",
-    "device-plugins",
-    "plugins_registry",
     "npu-",
     "npu.",
     '"path":"/dev',
@@ -29,7 +28,8 @@ def needles(settings: Settings) -> tuple[bytes, ...]:
     resources = settings.resources
     globs = (*resources.native, *resources.hami, *resources.both, *resources.vnpu, *resources.other)
     trees = (max(path.split("/"), key=len) for path in settings.driver_paths)
-    wanted = {*_KNOWN, *trees, *(_literal(glob) for glob in globs)}
+    kubelets = ("/" + posixpath.basename(posixpath.normpath(path)) for path in settings.kubelet_paths)
+    wanted = {*_KNOWN, *trees, *kubelets, *(_literal(glob) for glob in globs)}
     lowered = {text.lower() for text in wanted}
     # One that contains another adds nothing.
     return tuple(

@@ -44,7 +44,7 @@ def line(spec: dict[str, object], labels: dict[str, str] | None = None) -> bytes
         host_path("/"),
         host_path("/usr/local//Ascend/driver"),
         host_path("/var/lib/kubelet/./device-plugins"),
-        host_path("/data/kubelet/plugins_registry/"),
+        host_path("/var/lib/./kubelet/"),
         {**container(), "resourceClaims": [{"name": "npu", "resourceClaimName": "x"}]},
         {**container(), "runtimeClassName": "ascend"},
         container(image="registry.example/npu-dra-kubeletplugin:1"),
@@ -65,7 +65,7 @@ def test_an_ordinary_pod_is_not_decoded() -> None:
         resources={"limits": {"cpu": "1", "nvidia.com/gpu": "1"}}, env=[{"name": "INPUT", "value": "/dev/null"}]
     )
     assert not matters(line({**ordinary, **{"securityContext": {"runAsUser": 1}}}), needles(Settings()))
-    assert not matters(line(host_path("/var/lib/kubelet")), needles(Settings()))
+    assert not matters(line(host_path("/var/lib/containerd")), needles(Settings()))
 
 
 @pytest.mark.parametrize(
@@ -81,6 +81,12 @@ def test_an_ordinary_pod_is_not_decoded() -> None:
 def test_a_configured_resource_is_looked_for_whatever_its_pattern(glob: str, name: str) -> None:
     settings = Settings(resources=Resources(other=(glob,)))
     assert matters(line(container(resources={"limits": {name: "1"}})), needles(settings))
+
+
+def test_a_configured_kubelet_folder_is_looked_for() -> None:
+    settings = Settings(kubelet_paths=("/data/k8s/",))
+    assert matters(line(host_path("/data//k8s/plugins_registry")), needles(settings))
+    assert not matters(line(host_path("/var/lib/kubelet/plugins_registry")), needles(settings))
 
 
 def test_a_configured_driver_tree_is_looked_for() -> None:
