@@ -44,3 +44,6 @@ def main(debug: bool) -> None:
 
 for _command in (serve, review, verify, classify):
     main.add_command(_command)
+
+if __name__ == "__main__":
+    main(prog_name="ascend-guard")

@@ -3,6 +3,7 @@
 import logging
 import os
 import re
+import socket
 import sys
 from collections.abc import Callable
 from importlib.metadata import version
@@ -59,6 +60,7 @@ def serve(
         cluster = demonstration.SAMPLE_CLUSTER
     configuration = _with_options(load(config, os.environ), tls_cert, tls_key, bind)
     certificate = _certificate(configuration)
+    _check_address(configuration.server.host, configuration.server.port)
     facts = _facts(configuration, cluster, kubeconfig, context)
     if demo:
         server = configuration.server
@@ -88,6 +90,17 @@ def _certificate(configuration: Configuration) -> ServingCertificate:
             "configuration). `python -m certs init` makes a pair."
         )
     return ServingCertificate(files.certificate, files.key)
+
+
+def _check_address(host: str, port: int) -> None:
+    """Say in a sentence that nobody can listen there; gunicorn would try for five seconds, in ten lines."""
+    try:
+        with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
+            pass
+    except OSError as error:
+        raise click.UsageError(
+            f"{host}:{port}: {error.strerror or error}; choose another address with --bind."
+        ) from error
 
 
 def _facts(

@@ -8,6 +8,7 @@ Forced close: the answer "call again" must not be called again on the same conne
 connection of a worker that shuts down. Hence keep-alive is 0 until the facts are there.
 """
 
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -104,8 +105,10 @@ class Worker(ASGIWorker):  # type: ignore[misc]
     app: Process
 
     def notify(self) -> None:
-        """Say that the event loop is alive (once a second)."""
+        """Say that the event loop is alive (once a second), and drain when the master has died."""
         super().notify()
+        if self.ppid != os.getppid() and self.alive:
+            self.handle_exit_signal()
         if self.cfg.keepalive == 0:
             self.cfg.set("keepalive", self.app.keep_alive())
 
