@@ -2,7 +2,6 @@
 
 import base64
 import json
-import os
 import ssl
 import sys
 import urllib.error
@@ -68,16 +67,15 @@ class InstalledGuard:
     def start(self) -> None:
         """Start the server and wait until it is ready."""
         kubeconfig = self.plane.kubeconfig_for(NAMESPACE, NAME)
-        command = [
-            sys.executable, "-m", "webhook.cli.main", "serve",
+        command: list[str | Path] = [
+            Path(sys.executable).with_name("ascend-guard"), "serve",
             f"--config={self.folder / 'config.yaml'}",
             f"--kubeconfig={kubeconfig}",
             f"--tls-cert={self.folder / 'tls.crt'}",
             f"--tls-key={self.folder / 'tls.key'}",
             f"--bind=127.0.0.1:{self.port}",
         ]  # fmt: skip
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
-        self._process = Process("guard", command, self.log, environment=environment)
+        self._process = Process("guard", command, self.log)
         eventually(self.is_ready, timeout=30)
 
     def kill(self) -> None:

@@ -250,7 +250,7 @@ def test_every_denial_left_an_audit_line(procedure: Procedure) -> None:
     denied(procedure.kubectl("patch", *CTL, "--type=merge", "-p", NATIVE_ON), "second-owner")
     record = procedure.guard.audit_lines()[-1]
     assert record["rule"] == "second-owner"
-    assert record["decision"] == "deny"
+    assert record["decision"] == "denied"
     assert record["user"] == "alice"
     assert record["phase"] == "settled(hami)"
     assert record["name"] == samples.CTL

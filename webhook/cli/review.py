@@ -45,7 +45,9 @@ def review(
     try:
         configuration = load(config, {})
         if cluster is None:
-            click.echo(f"Judged against the shipped sample cluster in {SAMPLE_CLUSTER}; --cluster names another.", err=True)
+            click.echo(
+                f"Judged against the shipped sample cluster in {SAMPLE_CLUSTER}; --cluster names another.", err=True
+            )
         embedded = FileCluster(cluster or SAMPLE_CLUSTER, configuration)
         raw = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
         origin = "standard input" if str(file) == "-" else str(file)
