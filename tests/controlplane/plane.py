@@ -199,7 +199,7 @@ class ControlPlane:
                 raise ControlPlaneError(f"{what} did not become ready.\n{self.tails()}")
             time.sleep(0.05)
 
-    def tails(self, lines: int = 15) -> str:
+    def tails(self, lines: int = 6) -> str:
         """Return the last lines of every log."""
         return "\n".join(f"--- {process.name}\n{process.tail(lines)}" for process in self._processes.values())
 
