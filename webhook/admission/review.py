@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
-from webhook.ownership.decoding import decode
+from webhook.ownership.decoding import decode_leniently
 from webhook.ownership.request import Operation, Request, User
 
 MAX_BODY = 7 * 1024 * 1024
@@ -97,7 +97,7 @@ def parse(body: bytes) -> Request:
     if first["type"] != "json_invalid":
         raise ReviewError(400, _sentence(first))
     try:
-        readable = json.dumps(decode(body), ensure_ascii=False).encode("utf-8", "replace")
+        readable = json.dumps(decode_leniently(body), ensure_ascii=False).encode("utf-8", "replace")
         return _request(_Review.model_validate_json(readable))
     except ValidationError as error:
         raise ReviewError(400, _sentence(error.errors(include_url=False, include_input=False)[0])) from error

@@ -17,15 +17,19 @@ _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}]', re.DOTALL)
 
 
 def decode(raw: bytes) -> Any:
-    """Return the decoded value.
-
-    What strict decoding refuses is read leniently: containers deeper than MAX_DEPTH become null, numbers out of range
-    infinite. Raises ValueError for what is no JSON at all.
-    """
+    """Return the decoded value, leniently where strict decoding refuses. Raises ValueError for what is no JSON."""
     try:
         return orjson.loads(raw)
     except orjson.JSONDecodeError:
-        return json.loads(_pruned(raw).decode(errors="replace"), parse_int=_number)
+        return decode_leniently(raw)
+
+
+def decode_leniently(raw: bytes) -> Any:
+    """Return the decoded value, with containers deeper than MAX_DEPTH as null, and numbers out of range as infinite.
+
+    Texts may hold lone surrogates. Raises ValueError for what is no JSON at all.
+    """
+    return json.loads(_pruned(raw).decode(errors="replace"), parse_int=_number)
 
 
 def _number(digits: str) -> int | float:
