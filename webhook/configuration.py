@@ -126,7 +126,7 @@ def _unknown_keys(
     known = _fields(section)
     for key, value in values.items():
         if key not in known:
-            yield f"{origin}: {'.'.join((*above, str(key)))} is no key of the configuration{_near(str(key), known)}."
+            yield f"{origin}: {'.'.join((*above, str(key)))} is no key of the configuration{_near(str(key), known)}"
         elif (inner := known[key]) is not None and isinstance(value, Mapping):
             yield from _unknown_keys(inner, value, (*above, key), origin)
 
@@ -150,7 +150,7 @@ def _keys_of(variable: str) -> tuple[str, ...]:
         found = {_plain(key): key for key in known}.get(_plain(part))
         if found is None:
             asked = ".".join((*keys, part.lower()))
-            raise ConfigurationError((f"{variable}: {asked} is no key of the configuration{_near(part, known)}.",))
+            raise ConfigurationError((f"{variable}: {asked} is no key of the configuration{_near(part, known)}",))
         keys = (*keys, found)
         section = known[found]
     return keys
@@ -163,7 +163,9 @@ def _plain(key: str) -> str:
 def _near(key: str, known: Mapping[str, object]) -> str:
     plain = {_plain(each): each for each in known}
     near = difflib.get_close_matches(_plain(key), plain, n=1)
-    return f"; did you mean {plain[near[0]]}?" if near else f"; here are: {', '.join(known)}" if known else ""
+    if near:
+        return f"; did you mean {plain[near[0]]}?"
+    return f"; here are: {', '.join(known)}." if known else "; nothing is set below it."
 
 
 def _value_of(variable: str, text: str) -> object:
