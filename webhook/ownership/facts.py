@@ -6,11 +6,13 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Self, TypeVar
 
+from webhook.ownership.memory import Memory
 from webhook.ownership.objects import (
     CustomResource,
     DaemonSet,
     DeviceClaimRecord,
     DeviceClassRecord,
+    LeaseRecord,
     Node,
     Pod,
     Record,
@@ -45,8 +47,9 @@ class Facts:
     resource_slices: tuple[ResourceSlice, ...] = ()
     device_classes: Mapping[str, DeviceClass] = field(default_factory=dict)
     device_claims: Mapping[tuple[str, str, str], DeviceClaim] = field(default_factory=dict)
+    memory: Memory = field(default_factory=Memory)
     memo: dict[str, object] = field(default_factory=dict, repr=False)
-    """What was derived from this picture already; shared by copies that differ in `now` and `age` only."""
+    """What was derived from this picture already; shared by copies that differ in `now`, `age` and `memory`."""
 
     @classmethod
     def of(
@@ -67,6 +70,7 @@ class Facts:
         slices: list[ResourceSlice] = []
         classes: dict[str, DeviceClass] = {}
         claims: dict[tuple[str, str, str], DeviceClaim] = {}
+        memory = Memory()
         for record in records:
             ref = record.meta.ref
             match record:
@@ -84,6 +88,8 @@ class Facts:
                     slices.append(record)
                 case DeviceClassRecord():
                     classes[ref.name] = record.device_class
+                case LeaseRecord():
+                    memory = record.memory
                 case DeviceClaimRecord():
                     claims[ref.kind, ref.namespace, ref.name] = record.device_claim
         return cls(
@@ -102,6 +108,7 @@ class Facts:
             resource_slices=_sorted(slices),
             device_classes=classes,
             device_claims=claims,
+            memory=memory,
         )
 
     @cached_property

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from webhook.ownership.memory import Memory
 from webhook.ownership.owners import Owner
 from webhook.ownership.scope import Selector, Toleration
 from webhook.ownership.workload import Access, DeviceClaim, DeviceClass
@@ -215,5 +216,23 @@ class DeviceClaimRecord:
     device_claim: DeviceClaim
 
 
-Record = CustomResource | DaemonSet | Pod | Node | RuntimeClass | ResourceSlice | DeviceClassRecord | DeviceClaimRecord
+@dataclass(frozen=True, slots=True)
+class LeaseRecord:
+    """The guard's own Lease."""
+
+    meta: Meta
+    memory: Memory
+
+
+Record = (
+    CustomResource
+    | DaemonSet
+    | Pod
+    | Node
+    | RuntimeClass
+    | ResourceSlice
+    | DeviceClassRecord
+    | DeviceClaimRecord
+    | LeaseRecord
+)
 """Anything that the facts are made of."""

@@ -47,6 +47,10 @@ def unknown_phase(facts: Facts, settings: Settings) -> Phase | None:
     observations = [
         Observation(kind, "", f"cannot be read: {reason}") for kind, reason in sorted(facts.missing.items())
     ]
+    if facts.memory.problem:
+        observations.append(
+            Observation("Lease ascend-owner-guard", "", f"cannot be understood: {facts.memory.problem}")
+        )
     if facts.age > settings.freshness.max_age:
         observations.append(Observation("the picture of the cluster", "", f"is {_seconds(facts.age)} s old"))
     return Phase("unknown", evidence=tuple(observations)) if observations else None
@@ -79,8 +83,10 @@ def _coming(
     if not progress.serving and not progress.lacking:
         seen = (Observation(owner, "", "has no node to serve yet"), *seen)
     no_nodes = not nodes and not any(is_ascend_node(node, settings) for node in facts.nodes.values())
+    memory = facts.memory
+    settled = owner in memory.settled or (progress.complete and not memory.decides)
     return Phase(
-        "settled" if progress.complete else "starting",
+        "settled" if settled else "starting",
         (owner,),
         seen,
         (owner,),

@@ -7,10 +7,12 @@ from typing import Any
 
 from webhook.ownership.custom_resources import read_custom_resource
 from webhook.ownership.fields import at, items, mapping, mappings, text, texts
+from webhook.ownership.memory import LEASE_NAME, read_memory
 from webhook.ownership.objects import (
     DaemonSet,
     DeviceClaimRecord,
     DeviceClassRecord,
+    LeaseRecord,
     Meta,
     Node,
     OwnerReference,
@@ -214,6 +216,12 @@ def _device_claim(item: Object, settings: Settings) -> DeviceClaimRecord:
     return DeviceClaimRecord(read_meta(item), device_claim(item))
 
 
+def _lease(item: Object, settings: Settings) -> LeaseRecord | None:
+    meta = read_meta(item)
+    ours = meta.ref.name == LEASE_NAME and meta.ref.namespace == settings.namespace
+    return LeaseRecord(meta, read_memory(item)) if ours else None
+
+
 _READERS: dict[tuple[str, str], Callable[[Object, Settings], Record | None]] = {
     ("apps", "DaemonSet"): _daemon_set,
     ("", "Pod"): _pod,
@@ -223,4 +231,5 @@ _READERS: dict[tuple[str, str], Callable[[Object, Settings], Record | None]] = {
     ("resource.k8s.io", "DeviceClass"): _device_class,
     ("resource.k8s.io", "ResourceClaim"): _device_claim,
     ("resource.k8s.io", "ResourceClaimTemplate"): _device_claim,
+    ("coordination.k8s.io", "Lease"): _lease,
 }

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from webhook.ownership.facts import Facts
+from webhook.ownership.memory import LEASE_NAME
 from webhook.ownership.objects import Node
 from webhook.ownership.owners import Owner
 from webhook.ownership.phase import Phase, phase_of, selectors_of, unknown_phase
@@ -15,6 +16,7 @@ from webhook.ownership.rollout import is_ascend_node, nodes_of
 from webhook.ownership.scope import Selector
 from webhook.ownership.settings import Settings
 from webhook.ownership.traces import Trace, traces
+from webhook.ownership.verdict import Observation
 
 
 @dataclass(frozen=True)
@@ -82,14 +84,26 @@ def situation(facts: Facts, settings: Settings) -> Situation:
     The pools are computed once for a picture: a request costs no more in a large cluster than in a small one.
     """
     known = facts.memo.get("situation")
-    if not isinstance(known, Situation) or known.settings is not settings:
+    if not isinstance(known, Situation) or known.settings is not settings or known.facts.memory != facts.memory:
         known = _judge_picture(facts, settings)
         facts.memo["situation"] = known
     unknown = unknown_phase(facts, settings)
     if unknown is None:
-        return replace(known, facts=facts)
+        return replace(known, facts=facts, pools=tuple(_given_up(pool, facts, settings) for pool in known.pools))
     owners = frozenset(known.active)
     return replace(known, facts=facts, pools=(Pool(unknown, (), frozenset(facts.nodes), owners),), unknown=unknown)
+
+
+def _given_up(pool: Pool, facts: Facts, settings: Settings) -> Pool:
+    """A pool whose owner is being given up is leaving already, before that write has landed (DESIGN.md section 6)."""
+    owner = pool.phase.owner
+    claim = facts.memory.claim_of(owner) if owner is not None else None
+    if owner is None or claim is None or claim.state != "leaving" or pool.phase.name not in ("settled", "starting"):
+        return pool
+    if not claim.is_young(facts.now, settings.claim.timeout):
+        return pool
+    seen = Observation("Lease " + LEASE_NAME, "", f"says that {claim.user} gives {owner} up ({claim.object})")
+    return replace(pool, phase=Phase("leaving", (owner,), (seen, *pool.phase.evidence)))
 
 
 def _judge_picture(facts: Facts, settings: Settings) -> Situation:

@@ -1,0 +1,159 @@
+"""What the guard's Lease remembers: which owners have settled, and who claims to bring one in or to give one up.
+
+The format is fixed (DESIGN.md section 6): annotations of the Lease `ascend-owner-guard` in the guard's namespace.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+from webhook.ownership.fields import at, mapping, text, texts
+from webhook.ownership.owners import Owner
+from webhook.ownership.request import Object
+from webhook.ownership.scope import Selector
+
+LEASE_NAME = "ascend-owner-guard"
+SETTLED = "ascend-owner-guard/settled"
+CLAIM = "ascend-owner-guard/claim"
+ADOPTED = "ascend-owner-guard/adopted"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """That somebody brings `owner` in (`activating`) or gives it up (`leaving`).
+
+    `object` is `Kind/namespace/name`, cluster-scoped `Kind/name`; `uid` is the request's; `time` is the API server's.
+    `activated` is kept by a leaving claim: the time of the last activating claim of its owner.
+    """
+
+    owner: Owner
+    state: Literal["activating", "leaving"]
+    object: str
+    selector: Selector
+    uid: str
+    user: str
+    time: datetime
+    activated: datetime | None = None
+
+    def age(self, now: datetime) -> timedelta:
+        """How old it is at `now`, both by the API server's clock."""
+        return now - self.time
+
+    def is_young(self, now: datetime, timeout: timedelta) -> bool:
+        """Whether the write that it stands for may still be on its way."""
+        return self.age(now) < timeout
+
+    def activated_recently(self, now: datetime, timeout: timedelta) -> bool:
+        """Whether a write that brings `owner` in may still be on its way, although this claim gives it up."""
+        return self.activated is not None and now - self.activated < timeout
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What the Lease says. `exists` tells that there is one; `problem` why it cannot be understood, else empty.
+
+    `decides` tells that only what is remembered is settled (a live cluster); where it is false, complete facts settle
+    by themselves (manifests and scenarios).
+    """
+
+    exists: bool = False
+    settled: frozenset[Owner] = frozenset()
+    claims: tuple[Claim, ...] = ()
+    adopted: str = ""
+    decides: bool = False
+    problem: str = field(default="", compare=False)
+
+    def claim_of(self, owner: Owner) -> Claim | None:
+        """Return the claim about `owner`, None when there is none."""
+        return next((claim for claim in self.claims if claim.owner is owner), None)
+
+
+def read_memory(lease: Object, *, decides: bool = False) -> Memory:
+    """Return what a Lease says; what cannot be understood is told by `problem`, never raised."""
+    annotations = texts(at(lease, "metadata.annotations"))
+    problems: list[str] = []
+    settled: set[Owner] = set()
+    for name in filter(None, (part.strip() for part in annotations.get(SETTLED, "").split(","))):
+        try:
+            settled.add(Owner(name))
+        except ValueError:
+            problems.append(f"{SETTLED} names {name[:40]!r}, which is no owner")
+    claims: list[Claim] = []
+    raw = annotations.get(CLAIM, "")
+    if raw:
+        try:
+            decoded = json.loads(raw)
+            entries = decoded if isinstance(decoded, list) else [decoded]
+            claims = [_claim(entry) for entry in entries]
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            problems.append(f"{CLAIM} cannot be read ({type(error).__name__})")
+    return Memory(
+        exists=True,
+        settled=frozenset(settled),
+        claims=tuple(claims),
+        adopted=annotations.get(ADOPTED, ""),
+        decides=decides,
+        problem="; ".join(problems),
+    )
+
+
+def write_memory(memory: Memory) -> dict[str, str]:
+    """Return the annotations that say what `memory` does; an absent one is left out."""
+    annotations: dict[str, str] = {}
+    if memory.settled:
+        annotations[SETTLED] = ",".join(owner for owner in Owner if owner in memory.settled)
+    if memory.claims:
+        entries = [_entry(claim) for claim in memory.claims]
+        annotations[CLAIM] = json.dumps(entries[0] if len(entries) == 1 else entries)
+    if memory.adopted:
+        annotations[ADOPTED] = memory.adopted
+    return annotations
+
+
+def holder(memory: Memory) -> str:
+    """Return what `spec.holderIdentity` says: the claim's owner, else the settled ones."""
+    if memory.claims:
+        return ",".join(claim.owner for claim in memory.claims)
+    return ",".join(owner for owner in Owner if owner in memory.settled)
+
+
+def _claim(entry: Mapping[str, Any]) -> Claim:
+    state = entry["state"]
+    if state not in ("activating", "leaving"):
+        raise ValueError(state)
+    return Claim(
+        owner=Owner(entry["owner"]),
+        state=state,
+        object=text(entry.get("object")),
+        selector=Selector(texts(mapping(entry.get("selector")))),
+        uid=text(entry.get("uid")),
+        user=text(entry.get("user")),
+        time=_time(entry["time"]),
+        activated=_time(entry["activated"]) if entry.get("activated") else None,
+    )
+
+
+def _time(value: str) -> datetime:
+    parsed = datetime.fromisoformat(value)
+    return parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=UTC)
+
+
+def _entry(claim: Claim) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "owner": str(claim.owner),
+        "state": claim.state,
+        "object": claim.object,
+        "selector": dict(claim.selector.labels),
+        "uid": claim.uid,
+        "user": claim.user,
+        "time": _stamp(claim.time),
+    }
+    if claim.activated is not None:
+        entry["activated"] = _stamp(claim.activated)
+    return entry
+
+
+def _stamp(time: datetime) -> str:
+    return time.astimezone(UTC).isoformat().replace("+00:00", "Z")
