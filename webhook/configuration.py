@@ -14,6 +14,7 @@ from typing import Any, Self
 import yaml
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
+from webhook.admission.review import MAX_BODY
 from webhook.cluster.errors import ManifestError
 from webhook.cluster.manifests import load_documents
 from webhook.ownership.settings import Duration, Section, Settings
@@ -61,7 +62,7 @@ class ServerSettings(Section):
     host: str = "127.0.0.1"
     port: int = Field(default=8443, ge=1, le=65535)
     threads: int = Field(default=8, ge=1, le=64)
-    max_body: int = Field(default=7 * 1024 * 1024, ge=64 * 1024, le=64 * 1024 * 1024)
+    max_body: int = Field(default=MAX_BODY, ge=64 * 1024, le=64 * 1024 * 1024)
     keep_alive: Duration = timedelta(seconds=120)
     graceful_timeout: Duration = timedelta(seconds=15)
     tls: TLSFiles = TLSFiles()

@@ -22,7 +22,15 @@ _REMEDIES = {
     413: "The body is larger than any AdmissionReview that the API server sends; see server.maxBody.",
     500: "The guard failed to judge this request; its log says why. Please report it.",
 }
-_REASONS = {400: "BadRequest", 404: "NotFound", 405: "MethodNotAllowed", 413: "RequestEntityTooLarge"}
+_REASONS = {
+    400: "BadRequest",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    413: "RequestEntityTooLarge",
+    415: "UnsupportedMediaType",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+}
 
 
 def create_app(guard: Guard, readiness: Readiness, metrics: Metrics, max_body: int) -> Flask:
