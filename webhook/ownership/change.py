@@ -29,10 +29,14 @@ class Change:
 
     request: Request
     settings: Settings
+    deleted: CustomResource | DaemonSet | None = None
+    """Set when the request deletes a container of this object (its CRD, its namespace), and so the object itself."""
 
     @cached_property
     def ref(self) -> Ref:
         """The object that is changed."""
+        if self.deleted is not None:
+            return self.deleted.meta.ref
         request = self.request
         kind = text(request.subject.get("kind")) or request.kind
         return Ref(kind, request.namespace, request.object_name)
@@ -40,7 +44,7 @@ class Change:
     @cached_property
     def before(self) -> Record | None:
         """The record of the stored object, None when there is none or it decides nothing."""
-        return self._read(self.request.old_object)
+        return self.deleted if self.deleted is not None else self._read(self.request.old_object)
 
     @cached_property
     def after(self) -> Record | None:
@@ -84,6 +88,12 @@ class Change:
         """The owners that are asked for now and were not asked for before by this object."""
         before = {claiming.owner for claiming in self.claimed_before}
         return tuple(claiming for claiming in self.claimed_after if claiming.owner not in before)
+
+    @cached_property
+    def surrendered(self) -> tuple[Claiming, ...]:
+        """The owners that were asked for before and are not asked for now."""
+        after = {claiming.owner for claiming in self.claimed_after}
+        return tuple(claiming for claiming in self.claimed_before if claiming.owner not in after)
 
     @cached_property
     def moved(self) -> tuple[Claiming, ...]:

@@ -103,7 +103,8 @@ def _hami(item: Object, meta: Meta, group: str, settings: Settings) -> CustomRes
 def _aml_cluster(item: Object, meta: Meta, group: str) -> CustomResource:
     component = mapping(at(item, "spec.components.npuOperator"))
     if text(component.get("managementState")) not in _MANAGED_STATES:
-        return CustomResource(meta=meta, group=group, demands=(), effective=False)
+        removed = component.get("managementState") == "Removed"
+        return CustomResource(meta=meta, group=group, demands=(), effective=False, removed=removed)
     return _operator_ctl(item, meta, group, prefix="spec.components.npuOperator.values")
 
 

@@ -12,7 +12,9 @@ from webhook.ownership.objects import (
     DaemonSet,
     DeviceClaimRecord,
     DeviceClassRecord,
+    HAMiDevices,
     LeaseRecord,
+    MutatingWebhook,
     Node,
     Pod,
     Record,
@@ -47,6 +49,8 @@ class Facts:
     resource_slices: tuple[ResourceSlice, ...] = ()
     device_classes: Mapping[str, DeviceClass] = field(default_factory=dict)
     device_claims: Mapping[tuple[str, str, str], DeviceClaim] = field(default_factory=dict)
+    hami_resources: frozenset[str] = frozenset()
+    hami_webhook: bool = False
     memory: Memory = field(default_factory=Memory)
     memo: dict[str, object] = field(default_factory=dict, repr=False)
     """What was derived from this picture already; shared by copies that differ in `now`, `age` and `memory`."""
@@ -71,6 +75,8 @@ class Facts:
         classes: dict[str, DeviceClass] = {}
         claims: dict[tuple[str, str, str], DeviceClaim] = {}
         memory = Memory()
+        hami_resources: frozenset[str] = frozenset()
+        hami_webhook = False
         for record in records:
             ref = record.meta.ref
             match record:
@@ -88,6 +94,10 @@ class Facts:
                     slices.append(record)
                 case DeviceClassRecord():
                     classes[ref.name] = record.device_class
+                case HAMiDevices():
+                    hami_resources |= record.resources
+                case MutatingWebhook():
+                    hami_webhook = True
                 case LeaseRecord():
                     memory = record.memory
                 case DeviceClaimRecord():
@@ -108,6 +118,8 @@ class Facts:
             resource_slices=_sorted(slices),
             device_classes=classes,
             device_claims=claims,
+            hami_resources=hami_resources,
+            hami_webhook=hami_webhook,
             memory=memory,
         )
 

@@ -94,7 +94,8 @@ class CustomResource:
     """An object of a product that decides who owns: NPUOperatorCtl, NPUClusterPolicy, HAMi's, AmlCluster.
 
     `selector` is the nodes that it names, None when it names none. `effective` is false for an AmlCluster that is not
-    managed: it asks for nothing. `primary` is the NPUOperatorCtl that an NPUClusterPolicy was generated from, as
+    managed: it asks for nothing; `removed` tells that it even takes the component away. `primary` is the NPUOperatorCtl
+    that an NPUClusterPolicy was generated from, as
     `namespace/name`, empty when nothing says so.
     """
 
@@ -106,6 +107,7 @@ class CustomResource:
     driver_host_path: str | None = None
     base: Base | None = None
     effective: bool = True
+    removed: bool = False
     primary: str = ""
 
     def demand(self, owner: Owner) -> Demand | None:
@@ -217,6 +219,21 @@ class DeviceClaimRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class HAMiDevices:
+    """HAMi's ConfigMap `hami-scheduler-device`: the resources that its device configuration names."""
+
+    meta: Meta
+    resources: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class MutatingWebhook:
+    """A MutatingWebhookConfiguration of HAMi's, which rewrites Pods."""
+
+    meta: Meta
+
+
+@dataclass(frozen=True, slots=True)
 class LeaseRecord:
     """The guard's own Lease."""
 
@@ -234,5 +251,7 @@ Record = (
     | DeviceClassRecord
     | DeviceClaimRecord
     | LeaseRecord
+    | HAMiDevices
+    | MutatingWebhook
 )
 """Anything that the facts are made of."""

@@ -1,12 +1,14 @@
 """What a change does with Pods, and which pools a Pod may run in."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from webhook.ownership.change import Change
 from webhook.ownership.facts import Facts
 from webhook.ownership.fields import mapping
-from webhook.ownership.objects import Pod
-from webhook.ownership.reading import read_pod
+from webhook.ownership.objects import Node, Pod
+from webhook.ownership.phase import selectors_of
+from webhook.ownership.rollout import nodes_of
 from webhook.ownership.scope import Selector
 from webhook.ownership.situation import Pool, Situation
 from webhook.ownership.templates import templates_in
@@ -24,18 +26,26 @@ def added_paths(change: Change, facts: Facts) -> tuple[Path, ...]:
     return facts.paths_of(pod)
 
 
-def templates_of(change: Change) -> Iterator[tuple[str, Pod]]:
-    """Yield the dotted path and the Pod of every Pod template in the new object that reaches or may reach NPUs."""
+def pods_of_templates(change: Change) -> Iterator[tuple[str, Change]]:
+    """Yield, for every Pod template in the new object, its dotted path and the creation of a Pod from it."""
     item = change.request.object
     if item is None:
         return
     for template in templates_in(item):
-        metadata = {"namespace": change.request.namespace, **template.metadata}
-        pod = read_pod(
-            {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template.spec}, change.settings
+        metadata = {"name": change.ref.name, **template.metadata, "namespace": change.request.namespace}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template.spec}
+        request = replace(
+            change.request,
+            operation="CREATE",
+            group="",
+            version="v1",
+            kind="Pod",
+            resource="pods",
+            sub_resource="",
+            object=pod,
+            old_object=None,
         )
-        if pod.access.paths or pod.access.claims:
-            yield template.path, pod
+        yield template.path, Change(request, change.settings)
 
 
 def pools_open_to(pod: Pod, standing: Situation) -> tuple[Pool, ...]:
@@ -55,6 +65,14 @@ def pools_open_to(pod: Pod, standing: Situation) -> tuple[Pool, ...]:
         chosen = tuple(pool for pool in serving if pool in fitting)
         return chosen or serving
     return fitting or standing.pools
+
+
+def nodes_that_fit(pod: Pod, pool: Pool, standing: Situation) -> list[Node]:
+    """Return the nodes of the pool's owners that the Pod may run on, by its own labels and affinity."""
+    pinned = pod.pinned or Selector()
+    selectors = tuple(selector for owner in pool.owners for selector in selectors_of(owner, standing.traces))
+    own = nodes_of(selectors, standing.facts, standing.settings) if selectors else ()
+    return [node for node in own if pinned.selects(node.name, node.meta.labels)]
 
 
 def _fits(pod: Pod, pool: Pool, standing: Situation) -> bool:

@@ -1,6 +1,7 @@
 """From a decoded Kubernetes object to the record of its fields that decide. Total: any object gives a record or
 None."""
 
+import re
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
@@ -12,8 +13,10 @@ from webhook.ownership.objects import (
     DaemonSet,
     DeviceClaimRecord,
     DeviceClassRecord,
+    HAMiDevices,
     LeaseRecord,
     Meta,
+    MutatingWebhook,
     Node,
     OwnerReference,
     Pod,
@@ -222,6 +225,25 @@ def _lease(item: Object, settings: Settings) -> LeaseRecord | None:
     return LeaseRecord(meta, read_memory(item)) if ours else None
 
 
+HAMI_DEVICES = "hami-scheduler-device"
+_RESOURCE_NAME = re.compile(r"resourceName:\s*[\"']?([A-Za-z0-9./_-]{1,253})")
+
+
+def _hami_devices(item: Object, settings: Settings) -> HAMiDevices | None:
+    del settings
+    meta = read_meta(item)
+    if meta.ref.name != HAMI_DEVICES:
+        return None
+    said = "\n".join(texts(item.get("data")).values())
+    return HAMiDevices(meta, frozenset(_RESOURCE_NAME.findall(said)))
+
+
+def _mutating_webhook(item: Object, settings: Settings) -> MutatingWebhook | None:
+    del settings
+    names = [text(entry.get("name")) for entry in mappings(item.get("webhooks"))]
+    return MutatingWebhook(read_meta(item)) if any(name.endswith("hami.io") for name in names) else None
+
+
 _READERS: dict[tuple[str, str], Callable[[Object, Settings], Record | None]] = {
     ("apps", "DaemonSet"): _daemon_set,
     ("", "Pod"): _pod,
@@ -232,4 +254,6 @@ _READERS: dict[tuple[str, str], Callable[[Object, Settings], Record | None]] = {
     ("resource.k8s.io", "ResourceClaim"): _device_claim,
     ("resource.k8s.io", "ResourceClaimTemplate"): _device_claim,
     ("coordination.k8s.io", "Lease"): _lease,
+    ("", "ConfigMap"): _hami_devices,
+    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): _mutating_webhook,
 }

@@ -126,3 +126,8 @@ def _pods(facts: Facts) -> Iterator[Trace]:
                 source="pod",
                 selector=Selector(terms=((Requirement(NODE_NAME, "In", (pod.node,)),),)),
             )
+
+
+def selectors_of_daemon_sets(owner: Owner, facts: Facts) -> tuple[Selector, ...]:
+    """Return the selectors of the plugins of `owner`."""
+    return tuple(daemon_set.selector for daemon_set in facts.daemon_sets if daemon_set.owner is owner)

@@ -8,12 +8,27 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from webhook.ownership.change import Change
+from webhook.ownership.containers import deletions_in, holds_others
 from webhook.ownership.facts import Facts
+from webhook.ownership.pods import pods_of_templates
 from webhook.ownership.request import Request
-from webhook.ownership.settings import Settings
+from webhook.ownership.settings import Mode, Settings
 from webhook.ownership.situation import Pool, Situation, situation
 from webhook.ownership.verdict import Finding, Judged, Verdict
-from webhook.rules import generated_object, mid_switch, never_denied, second_owner
+from webhook.rules import (
+    base_stack,
+    generated_object,
+    hazards,
+    mid_switch,
+    never_denied,
+    node_relabel,
+    overlapping_maintenance,
+    placement,
+    resource_mismatch,
+    second_owner,
+    unaccounted_access,
+    workloads_running,
+)
 from webhook.rules.concern import subject_of
 
 __all__ = ["RULES", "judge", "subject_of"]
@@ -21,16 +36,29 @@ __all__ = ["RULES", "judge", "subject_of"]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule: its id, and the function that judges."""
+    """A rule: its id, and the function that judges. `only_warns` is one without a mode of its own."""
 
     id: str
     judge: Callable[[Change, Situation], Iterator[Finding]]
+    only_warns: bool = False
+
+    def mode(self, settings: Settings) -> Mode:
+        """Return the configured mode."""
+        return "warn" if self.only_warns else settings.rules.of(self.id)
 
 
 RULES: tuple[Rule, ...] = (
     Rule(second_owner.ID, second_owner.judge),
     Rule(generated_object.ID, generated_object.judge),
     Rule(mid_switch.ID, mid_switch.judge),
+    Rule(workloads_running.ID, workloads_running.judge),
+    Rule(base_stack.ID, base_stack.judge),
+    Rule(overlapping_maintenance.ID, overlapping_maintenance.judge),
+    Rule(placement.ID, placement.judge),
+    Rule(node_relabel.ID, node_relabel.judge),
+    Rule(unaccounted_access.ID, unaccounted_access.judge),
+    Rule(resource_mismatch.ID, resource_mismatch.judge),
+    Rule(hazards.ID, hazards.judge, only_warns=True),
 )
 
 
@@ -44,7 +72,7 @@ def judge(request: Request, facts: Facts, settings: Settings) -> Verdict:
     if subject == "none" or never_denied.passes(change):
         return Verdict(subject)
     standing = situation(facts, settings)
-    judged = [Judged(finding, settings.rules.of(rule.id)) for rule in RULES for finding in rule.judge(change, standing)]
+    judged = list(_templates(change, standing) if subject == "template" else _judge(change, standing))
     pool = _pool(change, standing)
     return Verdict(
         subject,
@@ -55,8 +83,37 @@ def judge(request: Request, facts: Facts, settings: Settings) -> Verdict:
         audited=tuple(one for one in judged if one.mode == "audit"),
         phase=str(pool.phase),
         evidence=pool.phase.evidence,
-        owner_change=_changes_owner(change),
+        owner_change=any(_changes_owner(one) for one in _changes(change, standing)),
     )
+
+
+def _changes(change: Change, standing: Situation) -> tuple[Change, ...]:
+    """The changes that a request stands for: itself, or the deletions of what a deleted CRD or namespace holds."""
+    return tuple(deletions_in(change, standing.facts)) if holds_others(change) else (change,)
+
+
+def _judge(change: Change, standing: Situation) -> Iterator[Judged]:
+    seen: set[tuple[str, str, str]] = set()
+    for rule in RULES:
+        for one in _changes(change, standing):
+            for finding in rule.judge(one, standing):
+                key = (finding.rule, finding.effect, finding.what)
+                if key not in seen:
+                    seen.add(key)
+                    yield Judged(finding, rule.mode(standing.settings))
+
+
+def _templates(change: Change, standing: Situation) -> Iterator[Judged]:
+    """What is enforced on Pods is a warning at their template: the first denial of each rule."""
+    told: set[str] = set()
+    for path, pod in pods_of_templates(change):
+        for judged in _judge(pod, standing):
+            finding = judged.finding
+            if finding.effect != "deny" or judged.mode == "audit" or finding.rule in told:
+                continue
+            told.add(finding.rule)
+            what = f"{change.ref} would make Pods from {path} that are denied now: {finding.what}"
+            yield Judged(Finding(finding.rule, "warn", what, next_step=finding.next_step), judged.mode)
 
 
 def _pool(change: Change, standing: Situation) -> Pool:

@@ -7,6 +7,9 @@ from webhook.ownership.request import Request
 from webhook.ownership.settings import Settings
 from webhook.ownership.verdict import Subject
 
+_CONTAINERS = (("apiextensions.k8s.io", "customresourcedefinitions"), ("", "namespaces"))
+"""Deleting one deletes what it holds."""
+
 
 def subject_of(request: Request, settings: Settings) -> Subject:
     """Return what kind of request this is.
@@ -26,6 +29,8 @@ def subject_of(request: Request, settings: Settings) -> Subject:
         return "node" if request.operation == "UPDATE" else "none"
     if (group, resource) == ("node.k8s.io", "runtimeclasses"):
         return "owner" if request.object_name == "ascend" else "none"
+    if (group, resource) in _CONTAINERS:
+        return "owner" if request.operation == "DELETE" else "none"
     if request.sub_resource not in ("", "status"):
         return "none"
     if _is_plugin(request, settings):

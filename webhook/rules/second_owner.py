@@ -3,7 +3,8 @@
 Denied is a write that brings an owner in while another one is active in an overlapping scope, or that moves an owner's
 node selector so that the two overlap. Owners are brought in by NPUOperatorCtl, AmlCluster (Managed, SharedManaged),
 HAMiAscendDevicePlugin, NPUClusterPolicy (also when its operator writes it), and by a DaemonSet, Pod or template of any
-kind that is a device plugin by structure. An owner is active while any trace of it is left, a Pod included.
+kind that is a device plugin by structure. An owner is active while any trace of it is left, a Pod included. One that
+somebody has claimed within claim.timeout counts: that write may still be on its way.
 
 Judged is the change: what the object asked for before and asks for now. An update that changes neither what is asked
 for nor the selector passes in every phase, and so does getting the same owner back while nobody else is there. Whether
@@ -17,6 +18,7 @@ While the facts are unknown, whatever brings an owner in is denied.
 """
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 from webhook.ownership.change import Change, Claiming
 from webhook.ownership.objects import CustomResource, Malformed, Pod
@@ -67,10 +69,43 @@ def _activated(change: Change, claiming: Claiming, standing: Situation) -> Itera
         )
         return
     rivals = standing.rivals(owner, (claiming.selector,))
-    if rivals:
+    if not rivals:
+        yield from _claimed(change, claiming, standing)
+    else:
         yield _denial(
             f"{change.ref} would make {owner} a second owner beside {_names(rivals)}", claiming, rivals, standing
         )
+
+
+def _claimed(change: Change, claiming: Claiming, standing: Situation) -> Iterator[Finding]:
+    """Another owner's write may still be on its way: its claim is young, or was given up just after it was made."""
+    facts, settings = standing.facts, standing.settings
+    for claim in facts.memory.claims:
+        apart = settings.scope.mode == "selectors" and claim.selector.contradicts(claiming.selector)
+        if claim.owner is claiming.owner or apart:
+            continue
+        since = claim.time if claim.state == "activating" else claim.activated
+        if since is None or facts.now - since >= settings.claim.timeout:
+            continue
+        age, left = facts.now - since, settings.claim.timeout - (facts.now - since)
+        yield Finding(
+            ID,
+            "deny",
+            f"{change.ref} would bring in {claiming.owner}, but {claim.user} has just claimed {claim.owner}",
+            (
+                Observation(
+                    "Lease ascend-owner-guard",
+                    "",
+                    f"says that {claim.user} brought {claim.owner} in ({claim.object}) {_seconds(age)} s ago",
+                ),
+            ),
+            f"wait {_seconds(left) + 1} s and look who owns the chips, then repeat this if nobody does",
+            causes=(claiming.field,),
+        )
+
+
+def _seconds(span: timedelta) -> int:
+    return int(span.total_seconds())
 
 
 def _moved(change: Change, claiming: Claiming, standing: Situation) -> Iterator[Finding]:
