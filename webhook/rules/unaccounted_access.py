@@ -2,8 +2,8 @@
 
 A Pod with ids in its environment, a chip's device path, or an equivalent shape with Ascend evidence beside it reaches
 NPUs without any allocation. By default that is a warning. Shapes without evidence (/dev, /, a driver tree) only ever
-warn, whatever the mode: storage, network and rescue Pods have them. Privileged alone is silent. Not held against kube-system
-and infrastructure.
+warn, whatever the mode: storage, network and rescue Pods have them. Privileged alone is silent. Nothing of this is
+held against kube-system and infrastructure.
 """
 
 from collections.abc import Iterator

@@ -71,8 +71,12 @@ def test_a_change_of_owner_is_judged_by_a_live_read_within_the_callers_time() ->
 
 
 def test_an_allowed_change_of_owner_leaves_a_record() -> None:
-    site = Site(Cluster(on_live=lambda _deadline: facts_of()))
-    assert answered(site.post(hami_review()))["allowed"] is True
+    base = (
+        {**LEAVING[0], "spec": {"devicePlugin": {"enabled": False}}},
+        {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "ascend"}, "handler": "ascend"},
+    )
+    site = Site(Cluster(on_live=lambda _deadline: facts_of(*base)))
+    assert answered(site.post(hami_review(driverHostPath="/var/lib/Ascend/driver")))["allowed"] is True
     (record,) = site.records()
     assert (record["decision"], record["phase"], record["user"]) == ("allowed", "unowned", "alice")
 
