@@ -11,11 +11,18 @@ from webhook.ownership.kinds import FactKind
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A kind as it is served: list it at `path`; its objects are of `api_version` and `kind`."""
+    """A kind as it is served: list it at `path`; its objects are of `api_version` and `kind`; `only` is the name of
+    the one wanted."""
 
     api_version: str
     kind: str
     path: str
+    only: str = ""
+
+    @property
+    def filter(self) -> dict[str, str | int]:
+        """The query that leaves nothing but the one object that is wanted, empty when all are."""
+        return {"fieldSelector": f"metadata.name={self.only}"} if self.only else {}
 
 
 def find(connection: Connection, kind: FactKind, group: str, *, timeout: float) -> Served | None:
@@ -29,7 +36,7 @@ def find(connection: Connection, kind: FactKind, group: str, *, timeout: float) 
         base = ("apis", *version.split("/")) if group else ("api", version)
         resources = _get(connection, api_path(*base), timeout)
         if resources is not None and lists(resources, kind.plural):
-            return Served(version, kind.kind, api_path(*base, kind.plural))
+            return Served(version, kind.kind, api_path(*base, kind.plural), kind.only)
     return None
 
 

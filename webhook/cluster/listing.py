@@ -31,7 +31,7 @@ def pages(
         left = timeout if end is None else min(timeout, end - time.monotonic())
         if left <= 0:
             raise ApiError(0, "there was no time left to read it")
-        query: dict[str, str | int] = {"limit": limit, "continue": token} if token else {"limit": limit}
+        query = {"limit": limit, **served.filter} | ({"continue": token} if token else {})
         page, token = read_page(connection.get(served.path, query, timeout=left).object(), served)
         yield page
         if not token:

@@ -147,6 +147,7 @@ class Watcher:
             "allowWatchBookmarks": "true",
             "resourceVersion": self._position,
             "timeoutSeconds": lasting,
+            **served.filter,
         }
         heard = False
         opened = time.monotonic()

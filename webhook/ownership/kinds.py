@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 from webhook.ownership.settings import Settings
 
+HAMI_DEVICES = "hami-scheduler-device"
+"""HAMi's ConfigMap of device definitions (DOMAIN.md section 5)."""
+
 
 @dataclass(frozen=True, slots=True)
 class FactKind:
@@ -11,7 +14,8 @@ class FactKind:
 
     `id` is the plural as `facts.missing` names it. `groups` are alternatives or additions: each one that is served is
     read; the version is discovered. An essential kind that cannot be read (any answer but "not served") makes the
-    phase unknown; the others only serve warnings. Only Pods are `many`: their lines are tested as bytes before they
+    phase unknown; the others only serve warnings. `only` names the one object that is read, in any namespace. Only
+    Pods are `many`: their lines are tested as bytes before they
     are decoded.
     """
 
@@ -21,6 +25,7 @@ class FactKind:
     plural: str
     essential: bool = True
     many: bool = False
+    only: str = ""
 
 
 def fact_kinds(settings: Settings) -> tuple[FactKind, ...]:
@@ -50,6 +55,14 @@ def fact_kinds(settings: Settings) -> tuple[FactKind, ...]:
         FactKind("nodes", "Node", ("",), "nodes"),
         FactKind("pods", "Pod", ("",), "pods", many=True),
         FactKind("runtimeclasses", "RuntimeClass", ("node.k8s.io",), "runtimeclasses", essential=False),
+        FactKind("configmaps", "ConfigMap", ("",), "configmaps", essential=False, only=HAMI_DEVICES),
+        FactKind(
+            "mutatingwebhookconfigurations",
+            "MutatingWebhookConfiguration",
+            ("admissionregistration.k8s.io",),
+            "mutatingwebhookconfigurations",
+            essential=False,
+        ),
         FactKind("resourceslices", "ResourceSlice", ("resource.k8s.io",), "resourceslices"),
         FactKind("deviceclasses", "DeviceClass", ("resource.k8s.io",), "deviceclasses"),
         FactKind("resourceclaims", "ResourceClaim", ("resource.k8s.io",), "resourceclaims"),

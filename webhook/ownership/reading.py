@@ -8,6 +8,7 @@ from typing import Any
 
 from webhook.ownership.custom_resources import read_custom_resource
 from webhook.ownership.fields import at, items, mapping, mappings, text, texts
+from webhook.ownership.kinds import HAMI_DEVICES
 from webhook.ownership.memory import LEASE_NAME, read_memory
 from webhook.ownership.objects import (
     DaemonSet,
@@ -225,7 +226,6 @@ def _lease(item: Object, settings: Settings) -> LeaseRecord | None:
     return LeaseRecord(meta, read_memory(item)) if ours else None
 
 
-HAMI_DEVICES = "hami-scheduler-device"
 _RESOURCE_NAME = re.compile(r"resourceName:\s*[\"']?([A-Za-z0-9./_-]{1,253})")
 
 
