@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
@@ -25,9 +26,9 @@ def make_control_plane() -> Iterator[Callable[..., ControlPlane]]:
         yield lambda **parameters: _start(stack, **parameters)
 
 
-def _start(stack: ExitStack, *, servers: int = 1, controllers: bool = True, audit_policy: str = "") -> ControlPlane:
+def _start(stack: ExitStack, **parameters: Any) -> ControlPlane:
     try:
-        plane = stack.enter_context(ControlPlane(servers=servers, controllers=controllers, audit_policy=audit_policy))
+        plane = stack.enter_context(ControlPlane(**parameters))
     except BuildError as error:
         pytest.fail(str(error), pytrace=False)
     _RUNNING.append(plane)

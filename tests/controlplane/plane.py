@@ -29,13 +29,17 @@ class ControlPlane:
     """A Kubernetes control plane in a temporary folder, stopped and removed at the end.
 
     `controllers=False` leaves nothing but etcd and API servers, so that nothing is remade behind a test's back.
+    `apiserver_flags` are further flags of the API servers.
     `audit_policy` is the YAML text of an audit policy; the log is then `audit_log`.
     """
 
-    def __init__(self, *, servers: int = 1, controllers: bool = True, audit_policy: str = "") -> None:
+    def __init__(
+        self, *, servers: int = 1, controllers: bool = True, audit_policy: str = "", apiserver_flags: Sequence[str] = ()
+    ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="ascend-owner-guard-plane-"))
         self._keys = make_keys(self.folder)
-        self._controllers = controllers
+        self.controllers = controllers
+        self._apiserver_flags = tuple(apiserver_flags)
         self._audit_policy = audit_policy
         self._ports = [free_port() for _ in range(servers)]
         self._etcd_port = free_port()
@@ -81,7 +85,7 @@ class ControlPlane:
             self._start_etcd()
             for index in range(len(self._ports)):
                 self.start_apiserver(index)
-            if self._controllers:
+            if self.controllers:
                 self._start_controllers()
                 self._wait("the default ServiceAccount", lambda: self._exists("serviceaccount", "default"))
         except BaseException:
@@ -134,6 +138,7 @@ class ControlPlane:
             f"--service-account-key-file={keys.service_account_key}",
             "--allow-privileged=true",
             "--profiling=false",
+            *self._apiserver_flags,
         ]
         if self._audit_policy:
             policy = self.folder / "audit-policy.yaml"

@@ -121,7 +121,8 @@ class InstalledGuard:
         (self.folder / "config.yaml").write_text(rendered["data"]["config.yaml"])
         spec = {"type": "ExternalName", "externalName": "localhost", "clusterIP": None, "clusterIPs": None}
         self.plane.kubectl("-n", NAMESPACE, "patch", "service", NAME, "--type=merge", "-p", json.dumps({"spec": spec}))
-        self.plane.kubectl("-n", NAMESPACE, "rollout", "status", f"deployment/{NAME}", "--timeout=60s")
+        if self.plane.controllers:
+            self.plane.kubectl("-n", NAMESPACE, "rollout", "status", f"deployment/{NAME}", "--timeout=60s")
 
     def _trust(self) -> None:
         """Issue the serving certificate, and tell the API server alone whom to trust."""
@@ -141,4 +142,5 @@ class InstalledGuard:
     def _remove(self) -> None:
         self.kill()
         self.plane.helm("uninstall", NAME, "-n", NAMESPACE, "--ignore-not-found", check=False)
-        self.plane.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--wait=true")
+        if self.plane.controllers:  # without them a namespace is never finished
+            self.plane.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--wait=true")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -33,6 +34,23 @@ class ApiError(Exception):
         self.path = path
         self.status = status
         self.message = message
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer of the API server: HTTP status, body, and the warnings that came with it."""
+
+    status: int
+    data: bytes
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def message(self) -> str:
+        """The API server's own text of an answer that is no success."""
+        try:
+            return str(json.loads(self.data)["message"])
+        except (ValueError, KeyError, TypeError):
+            return self.data.decode(errors="replace")
 
 
 def path_of(api_version: str, kind: str, name: str = "", namespace: str = "") -> str:
@@ -100,6 +118,15 @@ class Api:
         self, verb: str, path: str, body: Any = None, content_type: str = "application/json", **query: str
     ) -> bytes:
         """One request. Raises `ApiError` for an answer that is no success, urllib3's errors without an answer."""
+        answer = self.answer(verb, path, body, content_type, **query)
+        if answer.status >= 300:
+            raise ApiError(verb, path, answer.status, answer.message)
+        return answer.data
+
+    def answer(
+        self, verb: str, path: str, body: Any = None, content_type: str = "application/json", **query: str
+    ) -> Answer:
+        """One request, and whatever the API server says to it. Raises urllib3's errors without an answer."""
         headers = urllib3.HTTPHeaderDict(self._headers)
         if body is not None:
             headers["Content-Type"] = content_type
@@ -115,13 +142,7 @@ class Api:
             if answer.status != 429 or not patience:
                 break
             time.sleep(0.25)  # not begun: "storage is (re)initializing" right after a CRD was created
-        if answer.status >= 300:
-            try:
-                message = str(json.loads(answer.data)["message"])
-            except (ValueError, KeyError, TypeError):
-                message = answer.data.decode(errors="replace")
-            raise ApiError(verb, path, answer.status, message)
-        return bytes(answer.data)
+        return Answer(answer.status, bytes(answer.data), tuple(answer.headers.getlist("Warning")))
 
     def get(self, path: str) -> Object | None:
         """The object as stored, or None when there is none (or its kind is not installed)."""
