@@ -1,6 +1,7 @@
 """A child process that never outlives its parent, with its output in a log file."""
 
 import ctypes
+import os
 import signal
 import socket
 import subprocess
@@ -46,6 +47,7 @@ class Process:
                 stdin=subprocess.DEVNULL,
                 env=dict(environment) if environment is not None else None,
                 preexec_fn=_die_with_parent,
+                start_new_session=True,  # so that its own children can be ended with it
             )
 
     @property
@@ -73,9 +75,9 @@ class Process:
         return self._popen.wait()
 
     def kill(self) -> int:
-        """End it at once. Returns the exit code."""
+        """End it and its children at once. Returns the exit code."""
         if self.running:
-            self._popen.kill()
+            os.killpg(self._popen.pid, signal.SIGKILL)
         return self._popen.wait()
 
     def tail(self, lines: int = 20) -> str:

@@ -21,7 +21,7 @@ class ClusterCache:
         self._connection = connection
         self._views = tuple(View(kind, group) for kind in fact_kinds(settings) for group in kind.groups)
         self._essential = tuple(view for view in self._views if view.kind.essential)
-        pace = pace or Pace()
+        pace = pace or Pace.for_age(settings.freshness.max_age)
         self._watchers = tuple(Watcher(connection, view, settings, pace) for view in self._views)
         self._building = threading.Lock()
         self._built: tuple[int, ...] = ()

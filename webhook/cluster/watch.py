@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from webhook.cluster.connection import Connection, Stream
@@ -43,6 +44,12 @@ class Pace:
     first_pause: float = 0.5
     longest_pause: float = 30.0
     page: int = 250
+
+    @classmethod
+    def for_age(cls, max_age: timedelta) -> "Pace":
+        """Return the pace at which a quiet cluster is confirmed several times before its picture is too old."""
+        seconds = max_age.total_seconds()
+        return cls(watch=min(40.0, max(1.0, seconds / 3)), look_again=min(10.0, max(0.5, seconds / 6)))
 
 
 class Watcher:

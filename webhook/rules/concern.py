@@ -23,7 +23,8 @@ def subject_of(request: Request, settings: Settings) -> Subject:
     group, resource = request.group, request.resource
     if kind_of(group, request.kind, settings) is not None:
         return "none" if request.sub_resource else "owner"
-    if group == "" and resource in ("pods", "bindings"):
+    # The kind of an eviction is in group policy: it is a subresource of Pods all the same.
+    if resource in ("pods", "bindings") and group in ("", "policy"):
         return _pod(request, settings)
     if group == "" and resource == "nodes":
         return "node" if request.operation == "UPDATE" else "none"

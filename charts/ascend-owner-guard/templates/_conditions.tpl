@@ -10,10 +10,25 @@ never miss what the guard would deny, and never fail: each optional field is gua
 {{- end -}}
 
 {{/* Globs on resource names as one regular expression; letters of either case, so the name is lowered before. */}}
-{{- define "guard.cel.resourcePattern" -}}
-{{- $globs := concat .native .hami .both .vnpu .other -}}
-^({{ range $index, $glob := $globs }}{{ if $index }}|{{ end }}
-{{- $glob | lower | replace "." "[.]" | replace "*" ".*" | replace "?" "." }}{{ end }})$
+{{- define "guard.cel.globs" -}}
+^({{ range $index, $glob := . }}{{ if $index }}|{{ end }}
+{{- $glob | lower | replace "." "[.]" | replace "*" ".*" | replace "?" "." | replace "[!" "[^" }}{{ end }})$
+{{- end -}}
+
+{{/* The key `k` of a container's limits or requests is the full name of an NPU resource. */}}
+{{- define "guard.cel.isNpu" -}}
+{{- $resources := .Values.config.resources -}}
+{{- $npus := concat $resources.native $resources.hami $resources.both $resources.vnpu $resources.other -}}
+k.lowerAscii().matches('{{ include "guard.cel.globs" $npus }}')
+{{- with $resources.ignored }} && !k.lowerAscii().matches('{{ include "guard.cel.globs" . }}'){{ end }}
+{{- end -}}
+
+{{/*
+A host path as part of a regular expression, in every spelling that means the same: /a/b, //a/./b, a/b/. The host path is
+a text of the user's; the API server refuses nothing in it but `..`.
+*/}}
+{{- define "guard.cel.path" -}}
+[./]*{{ trimAll "/" . | replace "." "[.]" | replace "/" "/[./]*" }}
 {{- end -}}
 
 {{/* Not a system controller (garbage collector, namespace controller, …): what these do is never denied. */}}
@@ -26,12 +41,18 @@ never miss what the guard would deny, and never fail: each optional field is gua
 !(request.userInfo.username.startsWith('system:node:') && has(request.userInfo.groups) && 'system:nodes' in request.userInfo.groups)
 {{- end -}}
 
+{{/* A field of the metadata is the same in both objects: `.` is its name. */}}
+{{- define "guard.cel.keeps" -}}
+(has(oldObject.metadata.{{ . }}) ? has(object.metadata.{{ . }}) && object.metadata.{{ . }} == oldObject.metadata.{{ . }} : !has(object.metadata.{{ . }}))
+{{- end -}}
+
 {{/* Not the removal of finalizers from an object that is being deleted: a dead webhook must not keep it for ever. */}}
 {{- define "guard.cel.notFinalizerRemoval" -}}
 !(request.operation == 'UPDATE' && has(oldObject.metadata.deletionTimestamp)
   && (has(oldObject.spec) ? has(object.spec) && object.spec == oldObject.spec : !has(object.spec))
-  && (has(oldObject.metadata.labels) ? has(object.metadata.labels) && object.metadata.labels == oldObject.metadata.labels : !has(object.metadata.labels))
-  && (has(oldObject.metadata.annotations) ? has(object.metadata.annotations) && object.metadata.annotations == oldObject.metadata.annotations : !has(object.metadata.annotations)))
+  && {{ include "guard.cel.keeps" "labels" }}
+  && {{ include "guard.cel.keeps" "annotations" }}
+  && {{ include "guard.cel.keeps" "ownerReferences" }})
 {{- end -}}
 
 {{/* Not the deletion of an object that is being deleted already. */}}
@@ -39,16 +60,69 @@ never miss what the guard would deny, and never fail: each optional field is gua
 !(request.operation == 'DELETE' && has(oldObject.metadata.deletionTimestamp))
 {{- end -}}
 
-{{/* `o` is a workload whose Pods mount a folder where the kubelet looks for plugins. */}}
+{{/*
+The Pod spec `.spec` mounts a folder where the kubelet looks for device plugins. The kubelet's whole folder, its registry of
+plugins, and a part of a volume that is picked by subPath count only when something in sight speaks of NPUs: CSI drivers
+and CNI agents mount the same, and must go on when no replica answers. `.self` is the object, `.pod` what holds `.spec`.
+*/}}
 {{- define "guard.cel.mountsPluginFolder" -}}
-has(o.spec) && has(o.spec.template) && has(o.spec.template.spec) && has(o.spec.template.spec.volumes)
-  && o.spec.template.spec.volumes.exists(v, has(v.hostPath) && v.hostPath.path.matches('{{ include "guard.cel.pluginFolders" . }}'))
+has({{ .spec }}.volumes) && (
+  {{ .spec }}.volumes.exists(v, has(v.hostPath) && v.hostPath.path.matches('{{ include "guard.cel.socketFolder" .root }}'))
+  || (({{ .spec }}.volumes.exists(v, has(v.hostPath) && v.hostPath.path.matches('{{ include "guard.cel.kubeletFolder" .root }}'))
+       || {{ include "guard.cel.allContainers" .spec }}.exists(c, has(c.volumeMounts) && c.volumeMounts.exists(m,
+            has(m.subPath) && m.subPath.matches('{{ include "guard.cel.folderBySubPath" .root }}'))))
+      && ({{ include "guard.cel.speaksOfNpus" . }})))
 {{- end -}}
 
-{{- define "guard.cel.pluginFolders" -}}
+{{/* The folder of the sockets by which device plugins register: nobody but device plugins writes there. */}}
+{{- define "guard.cel.socketFolder" -}}
 {{- range $index, $path := .Values.config.kubeletPaths }}{{ if $index }}|{{ end -}}
-^/*{{ $path | trimAll "/" | replace "." "[.]" | replace "/" "/+" }}(/+(device-plugins|plugins_registry)(/.*)?)?/*$
+^{{ include "guard.cel.path" $path }}/[./]*device-plugins([./].*)?$
 {{- end -}}
+{{- end -}}
+
+{{/* The kubelet's whole folder, or the one where DRA and CSI plugins register. */}}
+{{- define "guard.cel.kubeletFolder" -}}
+{{- range $index, $path := .Values.config.kubeletPaths }}{{ if $index }}|{{ end -}}
+^{{ include "guard.cel.path" $path }}(/[./]*plugins_registry([./].*)?|[./]*)$
+{{- end -}}
+{{- end -}}
+
+{{/* A subPath that may lead into one of these from a folder above. */}}
+{{- define "guard.cel.folderBySubPath" -}}
+(^|/)(device-plugins|plugins_registry{{ range .Values.config.kubeletPaths }}|{{ . | trimAll "/" | splitList "/" | last | replace "." "[.]" }}{{ end }})([./]|$)
+{{- end -}}
+
+{{/* Lower-case words of which one is in whatever hands out Ascend chips: the beginnings of its resources' names, too. */}}
+{{- define "guard.cel.words" -}}
+{{- $resources := .Values.config.resources -}}
+ascend|(^|[^i])npu|davinci
+{{- range concat $resources.native $resources.hami $resources.both $resources.vnpu $resources.other | uniq }}
+{{- $word := regexReplaceAll "[*?[].*$" (lower .) "" }}
+{{- if and $word (not (regexMatch "ascend|(^|[^i])npu|davinci" $word)) }}|{{ replace "." "[.]" $word }}{{ end }}
+{{- end -}}
+{{- end -}}
+
+{{/* A name, owner, label, ServiceAccount, image, word of the command, variable or path speaks of NPUs. */}}
+{{- define "guard.cel.speaksOfNpus" -}}
+{{- $says := printf ".lowerAscii().matches('%s')" (include "guard.cel.words" .root) -}}
+(has({{ .self }}.metadata.name) && {{ .self }}.metadata.name{{ $says }})
+  || (has({{ .self }}.metadata.generateName) && {{ .self }}.metadata.generateName{{ $says }})
+  || (has({{ .self }}.metadata.ownerReferences) && {{ .self }}.metadata.ownerReferences.exists(r, r.kind{{ $says }} || r.name{{ $says }}))
+  || (has({{ .self }}.metadata.annotations) && {{ .self }}.metadata.annotations.exists(k, k.startsWith('operator-sdk/') && {{ .self }}.metadata.annotations[k]{{ $says }}))
+  || (has({{ .pod }}.metadata) && has({{ .pod }}.metadata.labels) && {{ .pod }}.metadata.labels.exists(k, {{ .pod }}.metadata.labels[k]{{ $says }}))
+  || (has({{ .spec }}.serviceAccountName) && {{ .spec }}.serviceAccountName{{ $says }})
+  || {{ .spec }}.volumes.exists(v, has(v.hostPath) && v.hostPath.path{{ $says }})
+  || {{ include "guard.cel.allContainers" .spec }}.exists(c, (has(c.image) && c.image{{ $says }})
+       || (has(c.command) && c.command.exists(w, w{{ $says }}))
+       || (has(c.args) && c.args.exists(w, w{{ $says }}))
+       || (has(c.env) && c.env.exists(e, has(e.value) && e.value{{ $says }})))
+{{- end -}}
+
+{{/* `o` is a workload whose Pods mount such a folder. */}}
+{{- define "guard.cel.podsMountPluginFolder" -}}
+has(o.spec) && has(o.spec.template) && has(o.spec.template.spec)
+  && {{ include "guard.cel.mountsPluginFolder" (dict "root" . "self" "o" "pod" "o.spec.template" "spec" "o.spec.template.spec") }}
 {{- end -}}
 
 {{/* `o` is named, labelled or owned like a plugin that an operator generates. */}}
@@ -60,19 +134,23 @@ has(o.spec) && has(o.spec.template) && has(o.spec.template.spec) && has(o.spec.t
     || ('app.kubernetes.io/component' in o.spec.template.metadata.labels && o.spec.template.metadata.labels['app.kubernetes.io/component'] == 'hami-ascend-device-plugin')))
 {{- end -}}
 
+{{/* Every container of a Pod spec; `.` is where that is. */}}
+{{- define "guard.cel.allContainers" -}}
+({{ . }}.containers
+  + (has({{ . }}.initContainers) ? {{ . }}.initContainers : [])
+  + (has({{ . }}.ephemeralContainers) ? {{ . }}.ephemeralContainers : []))
+{{- end -}}
+
 {{/* Every container of the Pod in `object`. */}}
 {{- define "guard.cel.containers" -}}
-(object.spec.containers
-  + (has(object.spec.initContainers) ? object.spec.initContainers : [])
-  + (has(object.spec.ephemeralContainers) ? object.spec.ephemeralContainers : []))
+{{ include "guard.cel.allContainers" "object.spec" }}
 {{- end -}}
 
 {{/* The Pod asks for an NPU resource, in limits or requests of any container. */}}
 {{- define "guard.cel.asksForNpu" -}}
-{{- $pattern := include "guard.cel.resourcePattern" .Values.config.resources -}}
 {{ include "guard.cel.containers" . }}.exists(c, has(c.resources) && (
-     (has(c.resources.limits) && c.resources.limits.exists(k, k.lowerAscii().matches('{{ $pattern }}')))
-  || (has(c.resources.requests) && c.resources.requests.exists(k, k.lowerAscii().matches('{{ $pattern }}')))))
+     (has(c.resources.limits) && c.resources.limits.exists(k, {{ include "guard.cel.isNpu" . }}))
+  || (has(c.resources.requests) && c.resources.requests.exists(k, {{ include "guard.cel.isNpu" . }}))))
 {{- end -}}
 
 {{/* A container names chips by literal ids or by a key; empty and void mean none. */}}
@@ -85,23 +163,31 @@ has(o.spec) && has(o.spec.template) && has(o.spec.template.spec) && has(o.spec.t
 
 {{/* A volume is a chip's device file, or a mount picks one out of a folder. */}}
 {{- define "guard.cel.mountsChip" -}}
-(has(object.spec.volumes) && object.spec.volumes.exists(v, has(v.hostPath) && v.hostPath.path.matches('^/*dev/+(v?davinci|devmm_svm|hisi_hdc)')))
+(has(object.spec.volumes) && object.spec.volumes.exists(v, has(v.hostPath) && v.hostPath.path.matches('^[./]*dev/[./]*(v?davinci|devmm_svm|hisi_hdc)')))
   || {{ include "guard.cel.containers" . }}.exists(c, has(c.volumeMounts) && c.volumeMounts.exists(m,
        has(m.subPath) && m.subPath.matches('(v?davinci|devmm_svm|hisi_hdc)')))
 {{- end -}}
 
-{{/* Weaker evidence: claims of any class, all of / or /dev, a driver tree. */}}
+{{/* Weaker evidence: claims of any class, all of / or /dev, a driver tree, also one that is picked by subPath. */}}
 {{- define "guard.cel.weakerEvidence" -}}
 (has(object.spec.resourceClaims) && object.spec.resourceClaims.size() > 0)
   || (has(object.spec.volumes) && object.spec.volumes.exists(v, has(v.hostPath)
-       && (v.hostPath.path.matches('^/*(dev)?/*$') || v.hostPath.path.contains('Ascend')
-       {{- range .Values.config.driverPaths }} || v.hostPath.path.contains('{{ . }}'){{ end }})))
+       && (v.hostPath.path.matches('^[./]*(dev)?[./]*$') || v.hostPath.path.contains('Ascend')
+       {{- range .Values.config.driverPaths }} || v.hostPath.path.matches('^{{ include "guard.cel.path" . }}'){{ end }})))
+  || {{ include "guard.cel.containers" . }}.exists(c, has(c.volumeMounts) && c.volumeMounts.exists(m,
+       has(m.subPath) && (m.subPath.contains('Ascend')
+       {{- range .Values.config.driverPaths }} || m.subPath.matches('(^|/){{ . | trimAll "/" | splitList "/" | last | replace "." "[.]" }}(/|$)'){{ end }})))
 {{- end -}}
 
 {{/* A person's Pod that mounts a plugin folder; the Pods of DaemonSets are judged with their DaemonSet. */}}
 {{- define "guard.cel.isPluginByHand" -}}
-{{ include "guard.cel.notSystemController" . }} && has(object.spec.volumes)
-  && object.spec.volumes.exists(v, has(v.hostPath) && v.hostPath.path.matches('{{ include "guard.cel.pluginFolders" . }}'))
+{{ include "guard.cel.notSystemController" . }}
+  && {{ include "guard.cel.mountsPluginFolder" (dict "root" . "self" "object" "pod" "object" "spec" "object.spec") }}
+{{- end -}}
+
+{{/* The object's labels differ from what they were. */}}
+{{- define "guard.cel.changesLabels" -}}
+!{{ include "guard.cel.keeps" "labels" }}
 {{- end -}}
 
 {{/* The deleted Pod is the native plugin's. */}}
