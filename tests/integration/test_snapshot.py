@@ -4,7 +4,7 @@ import json
 import ssl
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -29,7 +29,7 @@ rules:
 
 
 @pytest.fixture
-def plane(make_control_plane: Callable[..., ControlPlane]) -> Iterator[ControlPlane]:
+def plane(make_control_plane: Callable[..., ControlPlane]) -> ControlPlane:
     """A control plane without controllers that logs every request of the guard; native is asked for, no node serves."""
     made = make_control_plane(controllers=False, audit_policy=AUDIT_POLICY)
     admin = Api.from_kubeconfig(made.kubeconfig)
@@ -37,13 +37,9 @@ def plane(make_control_plane: Callable[..., ControlPlane]) -> Iterator[ControlPl
         admin.apply(crd)
     made.kubectl("create", "namespace", "npu-operator")
     eventually(lambda: made.apply(samples.npuoperatorctl(enabled=True), check=False).returncode == 0)
-    node = {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": "node-a", "labels": {"accelerator": "huawei-Ascend910"}},
-    }
-    made.apply(node)
-    yield made
+    labels = {"accelerator": "huawei-Ascend910"}
+    made.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a", "labels": labels}})
+    return made
 
 
 def ask(guard: InstalledGuard, item: dict[str, Any], resource: str, timeout: str = "5s") -> dict[str, Any]:

@@ -13,12 +13,12 @@ from typing import Any
 import click
 
 from webhook.cli import demo as demonstration
-from webhook.cluster.api import ApiFacts
 from webhook.cluster.connection import Connection
 from webhook.cluster.files import FileCluster
 from webhook.cluster.source import FactSource
 from webhook.configuration import Configuration, load
 from webhook.server.process import Process
+from webhook.server.remembering import RememberingFacts
 from webhook.server.tls import ServingCertificate
 
 _ADDRESS = re.compile(r"(?:\[(?P<bracketed>[0-9A-Fa-f:.]+)\]|(?P<host>[^:\[\]]+)):(?P<port>\d{1,5})")
@@ -109,9 +109,9 @@ def _facts(
     if cluster is not None:
         return FileCluster(cluster, configuration)
     if kubeconfig is not None or context is not None:
-        return ApiFacts(Connection.from_kubeconfig(kubeconfig, context), configuration)
+        return RememberingFacts(Connection.from_kubeconfig(kubeconfig, context), configuration)
     if "KUBERNETES_SERVICE_HOST" in os.environ:
-        return ApiFacts(Connection.in_cluster(), configuration)
+        return RememberingFacts(Connection.in_cluster(), configuration)
     raise click.UsageError(
         "This is no Pod of a cluster: say what to guard with --cluster DIR or --kubeconfig FILE, or try --demo."
     )

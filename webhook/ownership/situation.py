@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from webhook.ownership.facts import Facts
-from webhook.ownership.memory import LEASE_NAME
+from webhook.ownership.memory import LEASE_NAME, Memory
 from webhook.ownership.objects import Node
 from webhook.ownership.owners import Owner
 from webhook.ownership.phase import Phase, phase_of, selectors_of, unknown_phase
@@ -92,6 +92,16 @@ def situation(facts: Facts, settings: Settings) -> Situation:
         return replace(known, facts=facts, pools=tuple(_given_up(pool, facts, settings) for pool in known.pools))
     owners = frozenset(known.active)
     return replace(known, facts=facts, pools=(Pool(unknown, (), frozenset(facts.nodes), owners),), unknown=unknown)
+
+
+def rolled_out(facts: Facts, settings: Settings) -> frozenset[Owner]:
+    """Return the owners that the facts alone show as settled, whatever is remembered."""
+    alone = replace(facts, memory=Memory(), memo={})
+    return frozenset(
+        pool.phase.owner
+        for pool in situation(alone, settings).pools
+        if pool.phase.name == "settled" and pool.phase.owner is not None
+    )
 
 
 def _given_up(pool: Pool, facts: Facts, settings: Settings) -> Pool:

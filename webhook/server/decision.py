@@ -10,6 +10,7 @@ from webhook.admission.respond import respond
 from webhook.audit.metrics import Metrics
 from webhook.audit.record import is_recorded, record_of
 from webhook.audit.trail import AuditTrail
+from webhook.claim.claims import Claims
 from webhook.cluster.source import FactSource
 from webhook.configuration import Configuration
 from webhook.ownership.request import Request
@@ -65,13 +66,16 @@ class Guard:
         metrics: Metrics,
         version: str,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        claims: Claims | None = None,
     ) -> None:
+        """`claims` decides the owner changes of a live cluster; a folder of manifests has no Lease to swap."""
         self._facts = facts
         self._configuration = configuration
         self._trail = trail
         self._metrics = metrics
         self._version = version
         self._now = now
+        self._claims = claims
 
     def waits(self, request: Request) -> bool:
         """Whether judging this request waits for the API server."""
@@ -103,7 +107,9 @@ class Guard:
         left = arrival.left
         if left <= 0:
             return _too_late(subject, arrival)
-        return judge(request, self._facts.live(left), self._configuration)
+        if self._claims is None:
+            return judge(request, self._facts.live(left), self._configuration)
+        return self._claims.decide(request, self._facts.live, lambda: max(0.1, arrival.left))
 
 
 def _too_late(subject: Subject, arrival: Arrival) -> Verdict:

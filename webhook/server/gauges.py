@@ -7,9 +7,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from webhook.audit.trail import AuditTrail
-from webhook.cluster.api import ApiFacts
 from webhook.cluster.source import FactSource
 from webhook.server.readiness import Readiness
+from webhook.server.remembering import RememberingFacts
 from webhook.server.tls import ServingCertificate
 
 
@@ -44,11 +44,11 @@ class ServerState(Collector):
         yield CounterMetricFamily(
             "ascend_guard_audit_records_lost", "Audit records that could not be written.", self._trail.lost
         )
-        if isinstance(self._facts, ApiFacts):
+        if isinstance(self._facts, RememberingFacts):
             yield from _watches(self._facts)
 
 
-def _watches(facts: ApiFacts) -> Iterator[Metric]:
+def _watches(facts: RememberingFacts) -> Iterator[Metric]:
     labels = ("kind", "group")
     records = GaugeMetricFamily("ascend_guard_watched_objects", "Objects kept, by kind.", labels=labels)
     lists = CounterMetricFamily("ascend_guard_lists", "Complete lists read, by kind.", labels=labels)

@@ -26,6 +26,7 @@ from webhook.server.asgi import Adapter
 from webhook.server.decision import Guard
 from webhook.server.gauges import ServerState
 from webhook.server.readiness import Readiness
+from webhook.server.remembering import RememberingFacts
 from webhook.server.tls import ServingCertificate
 
 _HANG_SECONDS = 30  # after which the master ends a worker whose event loop stands still
@@ -86,7 +87,8 @@ class Process(BaseApplication):  # type: ignore[misc]
         metrics = Metrics(self._version)
         trail = AuditTrail(sys.stdout)
         metrics.registry.register(ServerState(self._facts, self.readiness, trail, self._certificate))
-        guard = Guard(self._facts, self._configuration, trail, metrics, self._version)
+        claims = self._facts.claims if isinstance(self._facts, RememberingFacts) else None
+        guard = Guard(self._facts, self._configuration, trail, metrics, self._version, claims=claims)
         app = create_app(guard, self.readiness, metrics, server.max_body)
         return Adapter(app, guard, self._facts, server.threads)
 

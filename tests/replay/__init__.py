@@ -1,0 +1,1 @@
+"""The scenarios of tests/cases at a real API server."""
