@@ -16,6 +16,7 @@ import yaml
 from certs import authority, bundle, names
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.process import Process, free_port
+from tests.guard.balancer import Balancer
 from tests.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
@@ -31,12 +32,15 @@ class InstalledGuard:
     with a token of the chart's ServiceAccount, and reads the configuration that the chart rendered.
     """
 
-    def __init__(self, plane: ControlPlane, values: dict[str, Any] | None = None) -> None:
+    def __init__(self, plane: ControlPlane, values: dict[str, Any] | None = None, replicas: int = 1) -> None:
+        """`values` are the chart's; with several `replicas` a balancer stands before as many server processes."""
         self.plane = plane
         self.values = values or {}
         self.port = free_port()
         self.folder = plane.folder / f"guard-{self.port}"
-        self._process: Process | None = None
+        self._ports = [self.port] if replicas == 1 else [free_port() for _ in range(replicas)]
+        self._balancer: Balancer | None = None
+        self._processes: dict[int, Process] = {}
         self._authority = authority.make_authority(datetime.now(UTC))
 
     @property
@@ -65,40 +69,50 @@ class InstalledGuard:
         self._remove()
 
     def start(self) -> None:
-        """Start the server and wait until it is ready."""
-        kubeconfig = self.plane.kubeconfig_for(NAMESPACE, NAME)
+        """Start every server that does not run, and wait until all are ready."""
+        if len(self._ports) > 1 and self._balancer is None:
+            self._balancer = Balancer(self.port, self._ports)
+        for index, port in enumerate(self._ports):
+            if port not in self._processes or not self._processes[port].running:
+                self._processes[port] = self._serve(index, port)
+        eventually(self.is_ready, timeout=30)
+
+    def _serve(self, index: int, port: int) -> Process:
+        servers = len(self.plane.urls)
+        kubeconfig = self.plane.kubeconfig_for(NAMESPACE, NAME, index=index % servers)
         command: list[str | Path] = [
             Path(sys.executable).with_name("ascend-guard"), "serve",
             f"--config={self.folder / 'config.yaml'}",
             f"--kubeconfig={kubeconfig}",
             f"--tls-cert={self.folder / 'tls.crt'}",
             f"--tls-key={self.folder / 'tls.key'}",
-            f"--bind=127.0.0.1:{self.port}",
+            f"--bind=127.0.0.1:{port}",
         ]  # fmt: skip
-        self._process = Process("guard", command, self.log)
-        eventually(self.is_ready, timeout=30)
+        return Process(f"guard-{index}", command, self.log)
 
-    def kill(self) -> None:
-        """End the server without a chance to say goodbye."""
-        if self._process is not None:
-            self._process.kill()
+    def kill(self, index: int | None = None) -> None:
+        """End one server, or all, without a chance to say goodbye."""
+        for port in self._ports if index is None else [self._ports[index]]:
+            if port in self._processes:
+                self._processes[port].kill()
 
-    def stop(self) -> int:
-        """Let the server drain and end (SIGTERM). Returns its exit code."""
-        assert self._process is not None
-        return self._process.stop(grace=30)
+    def stop(self) -> list[int]:
+        """Let the servers drain and end (SIGTERM). Returns their exit codes."""
+        return [process.stop(grace=30) for process in self._processes.values()]
 
     def is_ready(self) -> bool:
-        """Whether the server says that it is ready. Fails when it has ended."""
-        assert self._process is not None
-        assert self._process.running, f"the server has ended:\n{self._process.tail(40)}"
-        return self.get("/readyz")[0] == 200
+        """Whether every server says that it is ready. Fails when one has ended."""
+        for process in self._processes.values():
+            assert process.running, f"a server has ended:\n{process.tail(40)}"
+        return all(self.get("/readyz", port)[0] == 200 for port in self._ports)
 
-    def get(self, path: str) -> tuple[int, str]:
-        """GET from the server itself: status (0: no answer) and body."""
+    def get(self, path: str, port: int | None = None) -> tuple[int, str]:
+        """GET from a server itself: status (0: no answer) and body."""
         context = ssl.create_default_context(cafile=str(self.folder / "ca.crt"))
         try:
-            with urllib.request.urlopen(self.url + path, timeout=5, context=context) as answer:
+            with urllib.request.urlopen(
+                f"https://localhost:{port or self._ports[0]}{path}", timeout=5, context=context
+            ) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
@@ -141,6 +155,8 @@ class InstalledGuard:
 
     def _remove(self) -> None:
         self.kill()
+        if self._balancer is not None:
+            self._balancer.close()
         self.plane.helm("uninstall", NAME, "-n", NAMESPACE, "--ignore-not-found", check=False)
         if self.plane.controllers:  # without them a namespace is never finished
             self.plane.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--wait=true")
