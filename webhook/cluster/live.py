@@ -38,6 +38,8 @@ class LiveReader:
         Essential kinds that fail, or are not there in time, are in `missing` with the reason.
         """
         began = time.monotonic()
+        # Ages of claims are judged by the time before the reading: what lands during it is not in the picture.
+        now = self._connection.now()
         end = began + deadline_seconds
         reading = {self._pool.submit(self._read, kind, group, end): kind for kind, group in self._wanted}
         wait(reading, timeout=deadline_seconds)
@@ -57,7 +59,7 @@ class LiveReader:
                 absent.discard(kind.id)
         return Facts.of(
             records,
-            now=self._connection.now(),
+            now=now,
             age=timedelta(seconds=time.monotonic() - began),
             missing=missing,
             absent=frozenset(absent),
