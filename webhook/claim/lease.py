@@ -1,32 +1,42 @@
-"""The Lease that the claim is swapped on: read, create, compare-and-swap by resourceVersion."""
+"""The Lease that the claim is swapped on: read, create, compare-and-swap by resourceVersion.
 
-from dataclasses import dataclass
-from typing import Any
+A Lease that somebody deleted is made anew: a creation is a compare-and-swap, too, and a replacement of what is gone is
+refused, since it names the uid that it was read with.
+"""
 
+import logging
+from datetime import timedelta
+from typing import Any, Protocol
+
+from webhook.claim.course import LEASE_SECONDS, Failed, Held
 from webhook.cluster.connection import Connection, api_path
 from webhook.cluster.errors import ApiError
 from webhook.ownership.fields import at, mapping, text
-from webhook.ownership.memory import CLAIM, LEASE_NAME, SETTLED, Memory, holder, read_memory, write_memory
+from webhook.ownership.memory import ADOPTED, CLAIM, LEASE_NAME, SETTLED, Memory, holder, read_memory, write_memory
+
+log = logging.getLogger(__name__)
 
 _CONFLICT = 409
 _ABSENT = 404
+_GRANULARITY = timedelta(seconds=1)  # a Date header tells whole seconds
+_OURS = (SETTLED, CLAIM, ADOPTED)
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
-    """What was read: the memory, and the object to swap against (empty when there is no Lease)."""
+class Leases(Protocol):
+    """Where the guard's Lease is kept."""
 
-    memory: Memory
-    lease: dict[str, Any]
+    def read(self, timeout: float = LEASE_SECONDS) -> Held | Failed:
+        """Return the Lease, by a quorum read within `timeout` seconds."""
 
-    @property
-    def version(self) -> str:
-        """The resourceVersion that was read, "" when there is no Lease."""
-        return text(at(self.lease, "metadata.resourceVersion"))
+    def swap(self, held: Held, memory: Memory, timeout: float = LEASE_SECONDS) -> Held | Failed | None:
+        """Write `memory` within `timeout` seconds if the Lease is still `held`; None when it is not.
+
+        `Failed` tells that it is not known whether it was written.
+        """
 
 
 class LeaseStore:
-    """The guard's Lease at one API server. Thread-safe."""
+    """The guard's Lease at one API server. Thread-safe: it keeps nothing."""
 
     def __init__(self, connection: Connection, namespace: str) -> None:
         self._connection = connection
@@ -34,47 +44,44 @@ class LeaseStore:
         self._collection = api_path("apis", "coordination.k8s.io", "v1", "namespaces", namespace, "leases")
         self._path = f"{self._collection}/{LEASE_NAME}"
 
-    def read(self, timeout: float) -> Held:
-        """Return what the Lease says, by a quorum read within `timeout` seconds. Raises ApiError."""
+    def read(self, timeout: float = LEASE_SECONDS) -> Held | Failed:
+        """See `Leases`."""
         try:
             lease = self._connection.get(self._path, timeout=timeout).object()
         except ApiError as error:
             if error.status != _ABSENT:
-                raise
-            return Held(Memory(decides=True), {})
-        return Held(read_memory(lease, decides=True), lease)
+                return Failed(str(error))
+            lease = {}
+        return self._held(lease)
 
-    def swap(self, held: Held, memory: Memory, timeout: float) -> Held | None:
-        """Write `memory` if the Lease is still as it was read; None when somebody was faster.
-
-        Raises ApiError when it cannot be told whether the write landed, too: then the answer to the user is no, and the
-        claim that may have landed binds nobody for longer than claim.timeout.
-        """
-        metadata = mapping(held.lease.get("metadata"))
-        kept = {
-            key: value for key, value in mapping(metadata.get("annotations")).items() if key not in (SETTLED, CLAIM)
-        }
+    def swap(self, held: Held, memory: Memory, timeout: float = LEASE_SECONDS) -> Held | Failed | None:
+        """See `Leases`. What others have written into the object besides is kept."""
         claims = memory.claims
+        metadata = mapping(held.lease.get("metadata"))
+        others = {key: value for key, value in mapping(metadata.get("annotations")).items() if key not in _OURS}
+        annotations = {**others, **write_memory(memory)}
         body = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": {
-                **metadata,
-                "name": LEASE_NAME,
-                "namespace": self._namespace,
-                "annotations": {**kept, **write_memory(memory)},
-            },
+            "metadata": {**metadata, "name": LEASE_NAME, "namespace": self._namespace, "annotations": annotations},
             "spec": {
                 **mapping(held.lease.get("spec")),
                 "holderIdentity": holder(memory) or None,
                 "renewTime": claims[-1].time.strftime("%Y-%m-%dT%H:%M:%S.%fZ") if claims else None,
             },
         }
-        method, path = ("PUT", self._path) if held.version else ("POST", self._collection)
         try:
-            lease = self._connection.send("PUT" if method == "PUT" else "POST", path, body, timeout=timeout).object()
+            if held.version:
+                answer = self._connection.send("PUT", self._path, body, timeout=timeout)
+            else:
+                answer = self._connection.send("POST", self._collection, body, timeout=timeout)
+            return self._held(answer.object())
         except ApiError as error:
             if error.status in (_CONFLICT, _ABSENT):
                 return None
-            raise
-        return Held(read_memory(lease, decides=True), lease)
+            return Failed(str(error))
+
+    def _held(self, lease: dict[str, Any]) -> Held:
+        memory = read_memory(lease, decides=True) if lease else Memory(decides=True)
+        now = self._connection.now()
+        return Held(memory, text(at(lease, "metadata.resourceVersion")), now, now + _GRANULARITY, lease)

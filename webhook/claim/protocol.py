@@ -1,32 +1,58 @@
 """The protocol of the claim as functions over values: what to write, given what was read (DESIGN.md section 6).
 
-Whether a claim of somebody else stands in the way is said by the rule `second-owner`, from the same memory. What makes
-it safe is the order: read the Lease, read the facts and judge, swap against what was read, admit.
+Whether a claim of somebody else stands in the way is said by the rule `second-owner`, from the same memory. In which
+order these functions are used, so that they are safe, is told by `webhook.claim.course`.
+
+`pools` tells that scope mode `selectors` is on: then claims of owners that can never meet stand side by side.
+`now` is the API server's clock before the facts were read, `timeout` its request time-out (`claim.timeout`).
 """
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from webhook.ownership.memory import Claim, Memory
 from webhook.ownership.owners import Owner
 
+Stored = frozenset[tuple[Owner, str]]
+"""Which objects ask for which owner, as the facts show them; objects as a claim names them."""
 
-def activate(memory: Memory, claim: Claim, *, pools: bool) -> Memory:
+
+def activate(memory: Memory, claim: Claim, stored: Stored, timeout: timedelta, *, pools: bool) -> Memory:
     """Return the memory in which `claim` brings its owner in.
 
-    It takes the place of every other claim; in scope mode `selectors` (`pools`) of those that it may meet on a node.
+    It takes the place of every other claim; in scope mode `selectors` of those that it may meet on a node. It keeps
+    when the same owner was brought in by a write that the facts do not show yet. Where they show its own object already
+    (a second creation of one name), to see that later will prove nothing.
     """
+    last = memory.claim_of(claim.owner)
+    earlier = claim.time if (claim.owner, claim.object) in stored else _on_its_way(last, claim, stored, timeout)
+    claim = replace(claim, state="activating", activated=earlier)
     return replace(memory, exists=True, claims=(*_kept(memory, claim, pools=pools), claim))
 
 
-def give_up(memory: Memory, claim: Claim, *, pools: bool) -> Memory:
+def _on_its_way(last: Claim | None, claim: Claim, stored: Stored, timeout: timedelta) -> datetime | None:
+    """When the owner was brought in before, if such a write may still come."""
+    if last is None:
+        return None
+    again = last.uid == claim.uid  # the API server asks once more about the same write
+    seen = last.state == "activating" and (again or (last.owner, last.object) in stored)
+    time = last.activated if seen else last.brought_in
+    return time if time is not None and claim.time - time < timeout else None
+
+
+def give_up(memory: Memory, claim: Claim, now: datetime, timeout: timedelta, *, pools: bool) -> Memory:
     """Return the memory in which `claim` gives its owner up: it is no longer settled, and binds Pods.
 
-    The claim keeps when its owner was last brought in: such a write may still be on its way.
+    The claim keeps when its owner was last brought in: such a write may still be on its way. It keeps, too, that the
+    owner had settled, also where somebody else gave it up a moment before and has not finished.
     """
     last = memory.claim_of(claim.owner)
-    activated = (last.time if last.state == "activating" else last.activated) if last is not None else None
-    leaving = replace(claim, state="leaving", activated=activated)
+    leaving = replace(
+        claim,
+        state="leaving",
+        activated=last.brought_in if last is not None else None,
+        settled=claim.owner in memory.settled or _is_being_given_up(last, now, timeout),
+    )
     settled = memory.settled - {claim.owner}
     return replace(memory, exists=True, settled=settled, claims=(*_kept(memory, claim, pools=pools), leaving))
 
@@ -39,12 +65,41 @@ def _kept(memory: Memory, claim: Claim, *, pools: bool) -> tuple[Claim, ...]:
     )
 
 
-def settle(memory: Memory, owner: Owner, *, pools: bool) -> Memory:
-    """Return the memory in which `owner` has settled: its claim is fulfilled, and what was left before is history."""
-    if not pools:
-        return replace(memory, exists=True, settled=frozenset({owner}), claims=())
-    others = tuple(claim for claim in memory.claims if claim.owner is not owner and claim.state == "activating")
-    return replace(memory, exists=True, settled=memory.settled | {owner}, claims=others)
+def _is_being_given_up(last: Claim | None, now: datetime, timeout: timedelta) -> bool:
+    return last is not None and last.settled and last.is_young(now, timeout)
+
+
+def take_back(memory: Memory, owner: Owner) -> Memory:
+    """Return the memory in which nobody gives `owner` up any more, and it is settled again.
+
+    Of its leaving claim remains when the owner was last brought in.
+    """
+    others = tuple(claim for claim in memory.claims if claim.owner is not owner)
+    own = memory.claim_of(owner)
+    if own is not None and own.state == "leaving":
+        brought = own.activated
+        own = replace(own, state="activating", time=brought, activated=None, settled=False) if brought else None
+    return replace(
+        memory, exists=True, settled=memory.settled | {owner}, claims=(*others, own) if own is not None else others
+    )
+
+
+def settle(memory: Memory, owner: Owner, stored: Stored, now: datetime, timeout: timedelta, *, pools: bool) -> Memory:
+    """Return the memory in which `owner` has settled: its claim is fulfilled, and what was left before is history.
+
+    A claim is kept while a write of it may still be on its way: a second object of the same owner, or a second creation
+    of the same one, may be stored after the first has been given up.
+    """
+    taken = take_back(memory, owner)
+    claims = tuple(claim for claim in taken.claims if _is_kept(claim, owner, stored, now, timeout, pools=pools))
+    return replace(taken, settled=taken.settled if pools else frozenset({owner}), claims=claims)
+
+
+def _is_kept(claim: Claim, owner: Owner, stored: Stored, now: datetime, timeout: timedelta, *, pools: bool) -> bool:
+    if claim.owner is not owner:
+        return claim.brought_in_recently(now, timeout) or (pools and claim.is_young(now, timeout))
+    alone = claim.activated is None or now - claim.activated >= timeout
+    return claim.is_young(now, timeout) and not (alone and (owner, claim.object) in stored)
 
 
 def adopt(memory: Memory, owner: Owner, now: datetime) -> Memory:

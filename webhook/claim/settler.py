@@ -4,10 +4,12 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 
-from webhook.claim.lease import Held, LeaseStore
+from webhook.claim.course import Compare, Failed, Held, ReadLease, Swap, remember
+from webhook.claim.lease import Leases
 from webhook.claim.protocol import adopt, forget, settle
-from webhook.cluster.errors import ApiError
+from webhook.claim.stored import stored
 from webhook.ownership.facts import Facts
 from webhook.ownership.holders import holders, serves
 from webhook.ownership.memory import Memory
@@ -17,8 +19,7 @@ from webhook.ownership.situation import Situation, rolled_out, situation
 
 log = logging.getLogger(__name__)
 
-_LIVE_SECONDS = 10.0
-_LEASE_SECONDS = 2.0
+LIVE_SECONDS = 10.0
 
 
 class Settler:
@@ -26,18 +27,19 @@ class Settler:
 
     def __init__(
         self,
-        store: LeaseStore,
+        leases: Leases,
         settings: Settings,
         cached: Callable[[], Facts],
         read_live: Callable[[float], Facts],
         remembered: Callable[[], Memory],
     ) -> None:
         """`cached` and `read_live` are the facts, `remembered` what the Lease was last seen to say."""
-        self._store = store
+        self._leases = leases
         self._settings = settings
         self._cached = cached
         self._read_live = read_live
         self._remembered = remembered
+        self._failing = ""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="settler", daemon=True)
 
@@ -51,51 +53,73 @@ class Settler:
 
     def _run(self) -> None:
         pause = self._settings.freshness.claim_poll.total_seconds() / 2
-        failing = ""
         while not self._stopping.wait(pause):
-            try:
-                self.look()
-                failing = ""
-            except ApiError as error:
-                if str(error) != failing:
-                    log.warning("What has settled cannot be written: %s", error)
-                failing = str(error)
+            self.look()
 
     def look(self) -> None:
-        """Write what the facts show and the Lease does not say. Raises ApiError."""
+        """Write what the facts show and the Lease does not say, if the cached facts show any such thing."""
         memory = self._remembered()
-        if memory.problem:
+        cached = replace(self._cached(), memory=memory)
+        if memory.problem or due(cached, self._settings) == memory:
             return
-        if self._due(replace(self._cached(), memory=memory)) == memory:
-            return
-        held = self._store.read(_LEASE_SECONDS)
-        due = self._due(replace(self._read_live(_LIVE_SECONDS), memory=held.memory))
-        if due != held.memory:
-            self._write(held, due)
+        course = remember()
+        answer: object = None
+        while True:
+            try:
+                step = course.send(answer)
+            except StopIteration:
+                return
+            match step:
+                case ReadLease():
+                    answer = self._told(self._leases.read())
+                case Compare(held, now):
+                    answer = self._due_now(held, now)
+                case Swap(before, after):
+                    answer = self._told(self._leases.swap(before, after), after)
+                case _:
+                    answer = Failed("nobody asks for anything here")
 
-    def _write(self, held: Held, memory: Memory) -> None:
-        if self._store.swap(held, memory, _LEASE_SECONDS) is not None:
-            settled = ", ".join(sorted(memory.settled)) or "nobody"
-            log.info("Settled by now: %s.", settled)
+    def _due_now(self, memory: Memory, now: datetime) -> Memory:
+        return due(replace(self._read_live(LIVE_SECONDS), memory=memory, now=now), self._settings)
 
-    def _due(self, facts: Facts) -> Memory:
-        """What the Lease should say by these facts."""
-        memory, settings = facts.memory, self._settings
-        standing = situation(facts, settings)
-        if standing.unknown is not None or memory.problem:
-            return memory
-        pools = settings.scope.mode == "selectors"
-        for owner in memory.settled - _wanted(standing):
-            memory = forget(memory, owner)
-        for owner in sorted(rolled_out(facts, settings) - memory.settled):
-            claim = memory.claim_of(owner)
-            leaving = claim is not None and claim.state == "leaving"
-            if claim is None or not leaving or not claim.is_young(facts.now, settings.claim.timeout):
-                memory = settle(memory, owner, pools=pools)
-        if not facts.memory.exists and memory == facts.memory and settings.adopt:
-            for owner in _in_operation(standing):
-                memory = adopt(memory, owner, facts.now)
+    def _told(self, answer: Held | Failed | None, written: Memory | None = None) -> Held | Failed | None:
+        """Pass `answer` on, and log what it means: each failure once, and what was written."""
+        failure = answer.reason if isinstance(answer, Failed) else ""
+        if failure and failure != self._failing:
+            log.warning("What has settled cannot be written: %s", failure)
+        self._failing = failure
+        if written is not None and isinstance(answer, Held):
+            log.info("Settled by now: %s.", ", ".join(sorted(written.settled)) or "nobody")
+        return answer
+
+
+def due(facts: Facts, settings: Settings) -> Memory:
+    """Return what the Lease should say by these facts, whose memory and `now` are the Lease's of just before.
+
+    An owner that is not alone in its pool any more, or not asked for, is not settled. One that has been rolled out is,
+    and so is one that had settled and whose giving up has come to nothing; not while a claim of giving it up may still
+    become true. Without any Lease, an owner whose chips a workload uses was there before the guard.
+    """
+    memory = facts.memory
+    standing = situation(facts, settings)
+    if standing.unknown is not None:
         return memory
+    pools, timeout = settings.scope.mode == "selectors", settings.claim.timeout
+    wanted = _wanted(standing)
+    for owner in memory.settled - wanted:
+        memory = forget(memory, owner)
+    complete = rolled_out(facts, settings)
+    for owner in sorted(wanted):
+        claim = memory.claim_of(owner)
+        leaving = claim is not None and claim.state == "leaving"
+        if leaving and claim is not None and claim.is_young(facts.now, timeout):
+            continue
+        if owner in complete or owner in memory.settled or (leaving and claim is not None and claim.settled):
+            memory = settle(memory, owner, stored(facts), facts.now, timeout, pools=pools)
+    if not facts.memory.exists and memory == facts.memory and settings.adopt:
+        for owner in _in_operation(standing):
+            memory = adopt(memory, owner, facts.now)
+    return memory
 
 
 def _wanted(standing: Situation) -> frozenset[Owner]:

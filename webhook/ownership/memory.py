@@ -25,7 +25,8 @@ class Claim:
     """That somebody brings `owner` in (`activating`) or gives it up (`leaving`).
 
     `object` is `Kind/namespace/name`, cluster-scoped `Kind/name`; `uid` is the request's; `time` is the API server's.
-    `activated` is kept by a leaving claim: the time of the last activating claim of its owner.
+    `activated` is when its owner was brought in by a write that may be on its way besides the claim's own; `settled`
+    tells of a leaving claim that its owner had settled before.
     """
 
     owner: Owner
@@ -36,6 +37,7 @@ class Claim:
     user: str
     time: datetime
     activated: datetime | None = None
+    settled: bool = False
 
     def age(self, now: datetime) -> timedelta:
         """How old it is at `now`, both by the API server's clock."""
@@ -45,9 +47,14 @@ class Claim:
         """Whether the write that it stands for may still be on its way."""
         return self.age(now) < timeout
 
-    def activated_recently(self, now: datetime, timeout: timedelta) -> bool:
-        """Whether a write that brings `owner` in may still be on its way, although this claim gives it up."""
-        return self.activated is not None and now - self.activated < timeout
+    @property
+    def brought_in(self) -> datetime | None:
+        """When `owner` was last brought in, as far as this claim knows."""
+        return self.time if self.state == "activating" else self.activated
+
+    def brought_in_recently(self, now: datetime, timeout: timedelta) -> bool:
+        """Whether a write that brings `owner` in may still be on its way, although this claim may give it up."""
+        return self.brought_in is not None and now - self.brought_in < timeout
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +139,7 @@ def _claim(entry: Mapping[str, Any]) -> Claim:
         user=text(entry.get("user")),
         time=_time(entry["time"]),
         activated=_time(entry["activated"]) if entry.get("activated") else None,
+        settled=state == "leaving" and entry.get("settled") is True,
     )
 
 
@@ -152,6 +160,8 @@ def _entry(claim: Claim) -> dict[str, Any]:
     }
     if claim.activated is not None:
         entry["activated"] = _stamp(claim.activated)
+    if claim.settled:
+        entry["settled"] = True
     return entry
 
 

@@ -6,6 +6,7 @@ have a pool each; owners that may meet on a node share one; what nobody selects 
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from webhook.ownership.facts import Facts
 from webhook.ownership.memory import LEASE_NAME, Memory
@@ -95,13 +96,20 @@ def situation(facts: Facts, settings: Settings) -> Situation:
 
 
 def rolled_out(facts: Facts, settings: Settings) -> frozenset[Owner]:
-    """Return the owners that the facts alone show as settled, whatever is remembered."""
-    alone = replace(facts, memory=Memory(), memo={})
-    return frozenset(
-        pool.phase.owner
-        for pool in situation(alone, settings).pools
-        if pool.phase.name == "settled" and pool.phase.owner is not None
-    )
+    """Return the owners that the facts alone show as settled, whatever is remembered and however old the facts are.
+
+    Computed once for a picture, like the pools.
+    """
+    known = facts.memo.get("rolled_out")
+    if not isinstance(known, frozenset):
+        alone = replace(facts, memory=Memory(), age=timedelta(), memo={})
+        known = frozenset(
+            pool.phase.owner
+            for pool in situation(alone, settings).pools
+            if pool.phase.name == "settled" and pool.phase.owner is not None
+        )
+        facts.memo["rolled_out"] = known
+    return known
 
 
 def _given_up(pool: Pool, facts: Facts, settings: Settings) -> Pool:

@@ -84,8 +84,8 @@ def _claimed(change: Change, claiming: Claiming, standing: Situation) -> Iterato
         apart = settings.scope.mode == "selectors" and claim.selector.contradicts(claiming.selector)
         if claim.owner is claiming.owner or apart:
             continue
-        since = claim.time if claim.state == "activating" else claim.activated
-        if since is None or facts.now - since >= settings.claim.timeout:
+        since = claim.brought_in
+        if since is None or not claim.brought_in_recently(facts.now, settings.claim.timeout):
             continue
         age, left = facts.now - since, settings.claim.timeout - (facts.now - since)
         yield Finding(

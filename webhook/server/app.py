@@ -8,7 +8,7 @@ from werkzeug.exceptions import HTTPException
 from webhook.admission.review import ReviewError, check_content_type, parse
 from webhook.audit.metrics import Metrics
 from webhook.ownership.request import Request
-from webhook.server.decision import Arrival, Guard, timeout_of
+from webhook.server.decision import RETRY_SECONDS, Arrival, Guard, HandOverError, timeout_of
 from webhook.server.readiness import Readiness
 
 REQUEST = "ascend_guard.request"
@@ -72,6 +72,11 @@ def create_app(guard: Guard, readiness: Readiness, metrics: Metrics, max_body: i
     def review_error(error: ReviewError) -> Response:
         metrics.refused(error.status)
         return _failure(error.status, str(error))
+
+    @app.errorhandler(HandOverError)
+    def hand_over(error: HandOverError) -> Response:
+        metrics.refused(503)
+        return _failure(503, f"{error} Call again.", {"Retry-After": str(RETRY_SECONDS)})
 
     @app.errorhandler(HTTPException)
     def http_error(error: HTTPException) -> Response:

@@ -17,6 +17,7 @@ from flask import Flask
 
 from webhook.admission.review import parse_strictly
 from webhook.cluster.source import FactSource
+from webhook.ownership.request import Request
 from webhook.server.app import ARRIVED, REQUEST
 from webhook.server.decision import Guard
 
@@ -24,6 +25,16 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Environ = dict[str, Any]
+
+
+LEASE_WAIT_SECONDS = 1.5
+"""How long a Pod's request waits for the read of the Lease that is under way."""
+_LOOK_SECONDS = 0.02
+_HANDED_OVER = 503
+
+
+class ConnectionEndsError(Exception):
+    """Raised after a whole answer: gunicorn then closes the connection, which no header makes it do."""
 
 
 class Adapter:
@@ -53,14 +64,24 @@ class Adapter:
             request = environ[REQUEST] = parse_strictly(body)
             inline = request is not None and not self._guard.waits(request)
         else:
-            inline = True
+            request, inline = None, True
         if inline:
+            if request is not None:
+                await self._wait_for_lease(request)
             status, headers, content = self._call(environ)
         else:
             loop = asyncio.get_running_loop()
             status, headers, content = await loop.run_in_executor(self._threads, self._call, environ)
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": content})
+        if status == _HANDED_OVER:
+            raise ConnectionEndsError("the request goes to another replica, on another connection")
+
+    async def _wait_for_lease(self, request: Request) -> None:
+        """Give the read of the Lease that is under way some time, where what is known is too old for this request."""
+        end = time.monotonic() + LEASE_WAIT_SECONDS
+        while self._guard.lacks_lease(request) and time.monotonic() < end:
+            await asyncio.sleep(_LOOK_SECONDS)
 
     async def _read(self, scope: Scope, receive: Receive) -> tuple[bytes | None, int]:
         """Return the body and its length; an empty one with its real length where it is too large to be read."""

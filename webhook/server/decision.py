@@ -2,6 +2,7 @@
 
 import re
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ from webhook.audit.metrics import Metrics
 from webhook.audit.record import is_recorded, record_of
 from webhook.audit.trail import AuditTrail
 from webhook.claim.claims import Claims
+from webhook.claim.view import ClaimView
 from webhook.cluster.source import FactSource
 from webhook.configuration import Configuration
 from webhook.ownership.request import Request
@@ -19,6 +21,9 @@ from webhook.rules import judge, subject_of
 
 DEFAULT_TIMEOUT = 10.0
 MAX_TIMEOUT = 30.0
+RETRY_SECONDS = 1
+"""After how long the API server calls again when it is told to; it does so within the same deadline."""
+_REMEMBERED_UIDS = 1000
 
 _DURATION = re.compile(r"(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?", re.ASCII)
 _READ_LIVE: tuple[Subject, ...] = ("owner", "node")
@@ -55,6 +60,10 @@ def timeout_of(text: str | None) -> float:
     return min(minutes * 60 + seconds + milliseconds / 1000, MAX_TIMEOUT)
 
 
+class HandOverError(Exception):
+    """The request is for another replica: this one does not know well enough what the Lease says."""
+
+
 class Guard:
     """Decides. Thread-safe: what is judged by cached facts is judged on the event loop, the rest in threads."""
 
@@ -67,8 +76,10 @@ class Guard:
         version: str,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         claims: Claims | None = None,
+        view: ClaimView | None = None,
     ) -> None:
-        """`claims` decides the owner changes of a live cluster; a folder of manifests has no Lease to swap."""
+        """`claims` decides the owner changes of a live cluster, `view` tells what its Lease says; a folder of manifests
+        has no Lease."""
         self._facts = facts
         self._configuration = configuration
         self._trail = trail
@@ -76,13 +87,22 @@ class Guard:
         self._version = version
         self._now = now
         self._claims = claims
+        self._view = view
+        self._handed_over: OrderedDict[str, None] = OrderedDict()
 
     def waits(self, request: Request) -> bool:
         """Whether judging this request waits for the API server."""
         return subject_of(request, self._configuration) in _READ_LIVE
 
+    def lacks_lease(self, request: Request) -> bool:
+        """Whether this request is a Pod's, and what is known of the Lease is too old to judge it by."""
+        return self._view is not None and not self._view.fresh and subject_of(request, self._configuration) == "pod"
+
     def answer(self, request: Request, arrival: Arrival) -> bytes:
-        """Return the AdmissionReview that answers `request`. Decisions that are to be recorded leave a record."""
+        """Return the AdmissionReview that answers `request`. Decisions that are to be recorded leave a record.
+
+        Raises HandOverError when another replica should be asked first.
+        """
         verdict = self._judge(request, arrival)
         latency = arrival.elapsed
         self._metrics.decided(verdict, latency)
@@ -103,6 +123,8 @@ class Guard:
     def _judge(self, request: Request, arrival: Arrival) -> Verdict:
         subject = subject_of(request, self._configuration)
         if subject not in _READ_LIVE:
+            if self.lacks_lease(request):
+                self._hand_over(request, arrival)
             return judge(request, self._facts.cached(), self._configuration)
         left = arrival.left
         if left <= 0:
@@ -110,6 +132,15 @@ class Guard:
         if self._claims is None:
             return judge(request, self._facts.live(left), self._configuration)
         return self._claims.decide(request, self._facts.live, lambda: max(0.1, arrival.left))
+
+    def _hand_over(self, request: Request, arrival: Arrival) -> None:
+        """Raise HandOverError. A request that came back, or has no time for that, is judged: as `unknown`."""
+        if request.uid in self._handed_over or arrival.left < RETRY_SECONDS:
+            return
+        self._handed_over[request.uid] = None
+        if len(self._handed_over) > _REMEMBERED_UIDS:
+            self._handed_over.popitem(last=False)
+        raise HandOverError("This replica could not read the guard's Lease in time.")
 
 
 def _too_late(subject: Subject, arrival: Arrival) -> Verdict:

@@ -87,8 +87,9 @@ class Process(BaseApplication):  # type: ignore[misc]
         metrics = Metrics(self._version)
         trail = AuditTrail(sys.stdout)
         metrics.registry.register(ServerState(self._facts, self.readiness, trail, self._certificate))
-        claims = self._facts.claims if isinstance(self._facts, RememberingFacts) else None
-        guard = Guard(self._facts, self._configuration, trail, metrics, self._version, claims=claims)
+        live = self._facts if isinstance(self._facts, RememberingFacts) else None
+        claims, view = (live.claims, live.view) if live is not None else (None, None)
+        guard = Guard(self._facts, self._configuration, trail, metrics, self._version, claims=claims, view=view)
         app = create_app(guard, self.readiness, metrics, server.max_body)
         return Adapter(app, guard, self._facts, server.threads)
 

@@ -16,35 +16,38 @@ from webhook.rules import judge
 
 
 class RememberingFacts:
-    """A `FactSource` over one API server and the guard's Lease there. `claims` decides owner changes."""
+    """A `FactSource` over one API server and the guard's Lease there.
+
+    `claims` decides owner changes; `view` is what is known of the Lease at any moment.
+    """
 
     def __init__(self, connection: Connection, settings: Settings) -> None:
         self._facts = ApiFacts(connection, settings)
-        store = LeaseStore(connection, settings.namespace)
-        self._view = ClaimView(store, settings.freshness)
-        self._settler = Settler(store, settings, self._facts.cached, self._facts.live, self._view.current)
-        self.claims = Claims(store, settings, judge)
+        leases = LeaseStore(connection, settings.namespace)
+        self.view = ClaimView(leases, settings.freshness)
+        self._settler = Settler(leases, settings, self._facts.cached, self._facts.live, self.view.current)
+        self.claims = Claims(leases, settings, judge)
 
     def start(self) -> None:
         """Begin to read, to watch and to remember. Returns at once."""
         self._facts.start()
-        self._view.start()
+        self.view.start()
         self._settler.start()
 
     def stop(self) -> None:
         """End all background work."""
         self._settler.stop()
-        self._view.stop()
+        self.view.stop()
         self._facts.stop()
 
     @property
     def synced(self) -> bool:
         """Whether the first picture is complete and the Lease has been read."""
-        return self._facts.synced and self._view.synced
+        return self._facts.synced and self.view.synced
 
     def cached(self) -> Facts:
         """Return the watched picture with what the Lease said last. Never any I/O."""
-        return replace(self._facts.cached(), memory=self._view.current())
+        return replace(self._facts.cached(), memory=self.view.current())
 
     def live(self, deadline: float) -> Facts:
         """Read everything now; what the Lease says is read by whoever changes it (`claims`)."""
@@ -53,7 +56,7 @@ class RememberingFacts:
     @property
     def problems(self) -> Mapping[str, str]:
         """What is wrong at present: with the watches, and with the Lease."""
-        problem = self._view.current().problem
+        problem = self.view.current().problem
         return {**self._facts.problems, **({"lease": problem} if problem else {})}
 
     def statistics(self) -> tuple[ViewStatistics, ...]:
