@@ -170,7 +170,7 @@ def test_a_stream_that_falls_silent_ends_after_the_time_allowed(peer: Callable[[
     def stall(handler: BaseHTTPRequestHandler) -> None:
         begin_stream(handler)
         chunk(handler, b"{}\n")
-        time.sleep(5)
+        time.sleep(30)
 
     began = time.monotonic()
     with (
@@ -178,7 +178,7 @@ def test_a_stream_that_falls_silent_ends_after_the_time_allowed(peer: Callable[[
         pytest.raises(ApiError, match=r"sent nothing for 0\.4 s"),
     ):
         list(lines)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 20
 
 
 def test_a_stream_can_be_cut_from_another_thread(peer: Callable[[Respond], Peer]) -> None:

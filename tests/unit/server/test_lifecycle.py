@@ -163,8 +163,8 @@ def test_a_pod_passes_by_while_an_owner_change_waits_and_a_drain_waits_for_it(se
     served.process.send_signal(signal.SIGTERM)
     eventually(lambda: "Handling signal: term" in (served.folder / "log").read_text())
     handed_over = eventually(lambda: _handed_over(idle))
-    assert handed_over is not None
-    assert (handed_over.headers["Retry-After"], handed_over.will_close) == ("0", True)
+    # Between two requests the drain may find the connection idle, and closes it at once.
+    assert handed_over in (("0", True), CLOSED_IDLE)
     (served.folder / "open").touch()
     assert verdict(waiting.getresponse())["allowed"] is False
     for connection in (waiting, passing, idle):
@@ -172,11 +172,17 @@ def test_a_pod_passes_by_while_an_owner_change_waits_and_a_drain_waits_for_it(se
     assert served.process.wait(15) == 0
 
 
-def _handed_over(idle: http.client.HTTPSConnection) -> http.client.HTTPResponse | None:
-    """The answer of a draining server on a kept connection; None when the signal has not reached the worker yet."""
-    response = post(idle, pod_review())
+CLOSED_IDLE = ("", True)
+
+
+def _handed_over(idle: http.client.HTTPSConnection) -> tuple[str, bool] | None:
+    """What a draining server says on a kept connection: Retry-After, and whether it closes. None: it does not drain."""
+    try:
+        response = post(idle, pod_review())
+    except (http.client.RemoteDisconnected, ConnectionError):
+        return CLOSED_IDLE
     response.read()
-    return response if response.status == 503 else None
+    return (response.headers["Retry-After"], response.will_close) if response.status == 503 else None
 
 
 def test_records_are_lines_on_standard_output(served: Served) -> None:
