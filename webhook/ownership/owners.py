@@ -176,21 +176,28 @@ def _host_paths(spec: Object) -> Iterator[str]:
 def _kubelet_folders(spec: Object, settings: Settings) -> Iterator[str]:
     """Yield `device-plugins` and `plugins_registry` for each that a container has mounted writable.
 
-    The folder itself, one below it, or the kubelet's whole folder counts. Nothing higher: agents that mount `/` or
-    `/var` are no plugins. A read-only mount is a monitoring agent's.
+    The folder itself, one below it, or the kubelet's whole folder counts, however it is spelled and also when a subPath
+    picks it out of a volume. Nothing higher: agents that mount `/` or `/var` are no plugins. A read-only mount is a
+    monitoring agent's.
     """
     volumes = {
-        text(volume.get("name")): posixpath.normpath(path)
+        text(volume.get("name")): path
         for volume in mappings(spec.get("volumes"))
         if (path := text(at(volume, "hostPath.path")))
     }
     for container in _containers(spec):
         for mount in mappings(container.get("volumeMounts")):
-            path = volumes.get(text(mount.get("name")), "")
-            if not path or mount.get("readOnly") is True:
+            volume = volumes.get(text(mount.get("name")), "")
+            if not volume or mount.get("readOnly") is True:
                 continue
+            path = _clean(posixpath.join(volume, text(mount.get("subPath"))))
             for folder in ("device-plugins", "plugins_registry"):
                 for kubelet in settings.kubelet_paths:
-                    target = posixpath.join(posixpath.normpath(kubelet), folder)
+                    target = posixpath.join(_clean(kubelet), folder)
                     if path in (target, posixpath.dirname(target)) or path.startswith(target + "/"):
                         yield folder
+
+
+def _clean(path: str) -> str:
+    """The path as the kubelet takes it: absolute, with one slash in front (POSIX keeps two)."""
+    return posixpath.normpath("/" + path.lstrip("/"))
