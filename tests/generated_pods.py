@@ -17,11 +17,17 @@ _FOLDERS = (
     "/usr/local/Ascend/driver/lib64", "/var/lib/Ascend/driver", "/var", "/var/lib", "/var/lib/kubelet/pods",
     "/var/lib/kubelet/pod-resources", "/etc/cni/net.d", "/data",
 )  # fmt: skip
-_BELOW = (
-    "", "", "", "davinci0", "dev", "dev/davinci1", "./vdavinci2", "Ascend/driver", "driver", "lib/Ascend/driver",
-    "kubelet", "kubelet/device-plugins", "lib/kubelet//plugins_registry", "device-plugins", "device-plugins/./x",
-    "other",
-)  # fmt: skip
+_BELOW = {
+    # what may be picked by subPath out of a folder; of any other, "other"
+    "/": ("dev", "dev/davinci1", "./dev//hisi_hdc", "usr/local/Ascend/driver", "var/lib/kubelet/device-plugins"),
+    "/dev": ("davinci0", "./vdavinci2", "devmm_svm", "shm", "."),
+    "/usr/local": ("Ascend", "Ascend/driver", "bin"),
+    "/usr/local/Ascend": ("driver", "driver/lib64", "log"),
+    "/var": ("lib/Ascend/driver", "lib/kubelet", "lib/kubelet//plugins_registry", "log"),
+    "/var/lib": ("Ascend/driver/", "kubelet", "kubelet/device-plugins", "kubelet/./device-plugins/x", "docker"),
+    "/var/lib/kubelet": ("device-plugins", "./plugins_registry", "pods", "."),
+    "/var/lib/kubelet/device-plugins": ("x", "."),
+}
 _RESOURCES = (
     "huawei.com/Ascend910", "huawei.com/ascend910", "huawei.com/ASCEND310P", "huawei.com/npu", "huawei.com/npu-core",
     "huawei.com/Ascend910-16c", "huawei.com/Ascend310P-4c.3cpu", "huawei.com/Ascend310P-VPro", "huawei.com/Ascend910B4",
@@ -65,8 +71,13 @@ def _spelled(draw: st.DrawFn, path: str) -> str:
     return path.replace("/", separator) + draw(st.sampled_from(("", "", "/", "/.")))
 
 
+def _below(folder: str) -> st.SearchStrategy[str]:
+    return st.sampled_from(_BELOW.get(folder, ("other",)))
+
+
 @st.composite
-def _container(draw: st.DrawFn, name: str, volumes: int) -> Object:
+def _container(draw: st.DrawFn, name: str, folders: list[str]) -> Object:
+    """`folders` are those of the volumes v0, v1, …, "" where one is none of the host's."""
     container: Object = {"name": name, "image": draw(st.sampled_from(_IMAGES))}
     if draw(st.booleans()):
         asked = draw(st.dictionaries(st.sampled_from(_RESOURCES), st.sampled_from(_QUANTITIES), max_size=2))
@@ -75,14 +86,14 @@ def _container(draw: st.DrawFn, name: str, volumes: int) -> Object:
             container["resources"]["requests"] = dict(asked)
     if draw(st.booleans()):
         container["env"] = draw(st.lists(_variable(), max_size=3))
-    mounts: list[int] = draw(st.lists(st.integers(0, volumes - 1), max_size=2)) if volumes else []
+    mounts: list[int] = draw(st.lists(st.integers(0, len(folders) - 1), max_size=2)) if folders else []
     empty: bool = draw(st.booleans())
     if mounts or empty:
         container["volumeMounts"] = [
             {
                 "name": f"v{volume}",
                 "mountPath": f"/mnt/{position}",
-                **({"subPath": below} if (below := draw(st.sampled_from(_BELOW))) else {}),
+                **({"subPath": draw(_below(folders[volume]))} if draw(st.integers(0, 2)) == 0 else {}),
                 **({"readOnly": True} if draw(st.integers(0, 3)) == 0 else {}),
             }
             for position, volume in enumerate(mounts)
@@ -120,8 +131,9 @@ def pods(draw: st.DrawFn, plugin: bool = False) -> Object:
     ]
     if draw(st.integers(0, 3)) == 0:
         volumes.append({"name": f"v{len(volumes)}", "emptyDir": {}})
+        folders.append("")
     spec: Object = {
-        "containers": [draw(_container(f"c{index}", len(volumes))) for index in range(draw(st.sampled_from((1, 1, 2))))]
+        "containers": [draw(_container(f"c{index}", folders)) for index in range(draw(st.sampled_from((1, 1, 2))))]
     }
     if plugin:
         mounts = spec["containers"][0].setdefault("volumeMounts", [])
@@ -130,7 +142,7 @@ def pods(draw: st.DrawFn, plugin: bool = False) -> Object:
     if volumes or empty:
         spec["volumes"] = volumes
     if draw(st.integers(0, 2)) == 0:
-        spec["initContainers"] = [draw(_container("i0", len(volumes)))]
+        spec["initContainers"] = [draw(_container("i0", folders))]
         if draw(st.booleans()):
             spec["initContainers"][0]["restartPolicy"] = "Always"
     if draw(st.integers(0, 2)) == 0:

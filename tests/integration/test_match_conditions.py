@@ -139,6 +139,33 @@ def test_a_generated_plugin_meets_an_entry_that_fails_closed(admin: Api, item: O
         assert plugin_owner(workload, SETTINGS) is None or "plugins" in met, workload
 
 
+@pytest.mark.parametrize("group", ["containers", "initContainers", "a restartable one"])
+@pytest.mark.parametrize(
+    "folder, container",
+    [
+        ("", {"resources": {"limits": {"huawei.com/Ascend910": "1"}}}),
+        ("", {"resources": {"limits": {"npu.huawei.com/NPU": "1"}, "requests": {"npu.huawei.com/NPU": "1"}}}),
+        ("", {"env": [{"name": "PATH", "value": ""}, {"name": "ASCEND_VISIBLE_DEVICES", "value": "0"}]}),
+        ("", {"env": [{"name": "ASCEND_VNPU_SPECS", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]}),
+        ("/dev/davinci7", {"volumeMounts": [{"name": "v", "mountPath": "/mnt"}]}),
+        ("/.//dev/./vdavinci100/", {"volumeMounts": [{"name": "v", "mountPath": "/mnt"}]}),
+        ("/dev", {"volumeMounts": [{"name": "v", "mountPath": "/mnt", "subPath": "davinci0"}]}),
+        ("/", {"volumeMounts": [{"name": "v", "mountPath": "/mnt", "subPath": "dev/hisi_hdc"}]}),
+    ],
+    ids=["limits", "requests", "ids", "a key", "a chip", "a chip spelled otherwise", "out of /dev", "out of /"],
+)
+def test_strong_evidence_in_any_container_meets_an_entry_that_fails_closed(
+    admin: Api, group: str, folder: str, container: Object
+) -> None:
+    item = pod(container, volumes=[{"name": "v", "hostPath": {"path": folder}}] if folder else [])
+    if group != "containers":
+        item["spec"]["initContainers"] = item["spec"]["containers"]
+        item["spec"]["containers"] = [{"name": "main", "image": "example/any:1"}]
+    if group == "a restartable one":
+        item["spec"]["initContainers"][0]["restartPolicy"] = "Always"
+    assert entries(send(admin, item)) == {"pods"}
+
+
 def test_the_generated_pods_are_worth_the_trouble() -> None:
     """Plugins of every owner, every way to an NPU, and Pods that are neither, are among them."""
     seen: set[str] = set()
