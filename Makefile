@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: install run test test-unit lint controlplane lock clean
+.PHONY: install run test test-unit race claim-check lint controlplane lock clean
 
 install: $(VENV)/.installed
 
@@ -32,6 +32,14 @@ test-unit: lint
 
 test: lint controlplane
 	$(BIN)/pytest
+
+# More pairs of simultaneous changes than `make test` runs: make race N=10000.
+race: install controlplane
+	N=$(or $(N),500) $(BIN)/pytest -s --timeout=0 tests/integration/test_races.py
+
+# Every interleaving of three requests over the claim's own transitions; `make test` walks those of two.
+claim-check: install
+	CLAIM_CHECK=1 $(BIN)/pytest -s --timeout=0 tests/claim
 
 # The lock files carry hashes and no index address. Run after a change of the dependencies in pyproject.toml.
 lock:

@@ -72,19 +72,23 @@ class Claims:
     def _look(self, step: Look, request: Request, read_live: ReadLive, left: Callable[[], float]) -> Opinion[Verdict]:
         read = read_live(left())
         facts = replace(read, memory=step.memory, now=step.now or read.now)
-        verdict = self._judge(request, facts, self._settings)
-        if request.dry_run or request.sub_resource:
-            return Opinion(verdict, verdict.allowed)
-        change = Change(request, self._settings)
-        given_up = next((loss.owner for loss in losses(change, facts, self._settings) if loss.whole), None)
-        return Opinion(
-            verdict,
-            verdict.allowed,
-            tuple(_claim(change, one.owner, one.selector, facts) for one in (*change.activated, *change.moved)),
-            _claim(change, given_up, _selector(change.claimed_before, given_up), facts) if given_up else None,
-            stored(facts),
-            left(),
-        )
+        return opinion(request, self._judge(request, facts, self._settings), facts, self._settings, left())
+
+
+def opinion(request: Request, verdict: Verdict, facts: Facts, settings: Settings, left: float) -> Opinion[Verdict]:
+    """Return `verdict` with what the request needs to write into the Lease by these facts. A dry run needs nothing."""
+    if request.dry_run or request.sub_resource:
+        return Opinion(verdict, verdict.allowed)
+    change = Change(request, settings)
+    given_up = next((loss.owner for loss in losses(change, facts, settings) if loss.whole), None)
+    return Opinion(
+        verdict,
+        verdict.allowed,
+        tuple(_claim(change, one.owner, one.selector, facts) for one in (*change.activated, *change.moved)),
+        _claim(change, given_up, _selector(change.claimed_before, given_up), facts) if given_up else None,
+        stored(facts),
+        left,
+    )
 
 
 def _selector(claimed: tuple[Claiming, ...], owner: Owner) -> Selector:

@@ -22,11 +22,14 @@ def activate(memory: Memory, claim: Claim, stored: Stored, timeout: timedelta, *
 
     It takes the place of every other claim; in scope mode `selectors` of those that it may meet on a node. It keeps
     when the same owner was brought in by a write that the facts do not show yet. Where they show its own object already
-    (a second creation of one name), to see that later will prove nothing.
+    (a second creation of one name), to see that later will prove nothing. And it keeps when the owner was given up: if
+    that write comes through another object, it may come after this one.
     """
     last = memory.claim_of(claim.owner)
     earlier = claim.time if (claim.owner, claim.object) in stored else _on_its_way(last, claim, stored, timeout)
-    claim = replace(claim, state="activating", activated=earlier)
+    left = last.given_up if last is not None and last.given_up_recently(claim.time, timeout) else None
+    settled = left is not None and last is not None and last.settled
+    claim = replace(claim, state="activating", activated=earlier, left=left, settled=settled)
     return replace(memory, exists=True, claims=(*_kept(memory, claim, pools=pools), claim))
 
 
@@ -51,7 +54,9 @@ def give_up(memory: Memory, claim: Claim, now: datetime, timeout: timedelta, *, 
         claim,
         state="leaving",
         activated=last.brought_in if last is not None else None,
-        settled=claim.owner in memory.settled or _is_being_given_up(last, now, timeout),
+        left=None,
+        settled=claim.owner in memory.settled
+        or (last is not None and last.settled and last.given_up_recently(now, timeout)),
     )
     settled = memory.settled - {claim.owner}
     return replace(memory, exists=True, settled=settled, claims=(*_kept(memory, claim, pools=pools), leaving))
@@ -65,10 +70,6 @@ def _kept(memory: Memory, claim: Claim, *, pools: bool) -> tuple[Claim, ...]:
     )
 
 
-def _is_being_given_up(last: Claim | None, now: datetime, timeout: timedelta) -> bool:
-    return last is not None and last.settled and last.is_young(now, timeout)
-
-
 def take_back(memory: Memory, owner: Owner) -> Memory:
     """Return the memory in which nobody gives `owner` up any more, and it is settled again.
 
@@ -77,8 +78,9 @@ def take_back(memory: Memory, owner: Owner) -> Memory:
     others = tuple(claim for claim in memory.claims if claim.owner is not owner)
     own = memory.claim_of(owner)
     if own is not None and own.state == "leaving":
-        brought = own.activated
-        own = replace(own, state="activating", time=brought, activated=None, settled=False) if brought else None
+        own = replace(own, state="activating", time=own.activated, activated=None) if own.activated else None
+    if own is not None:
+        own = replace(own, left=None, settled=False)
     return replace(
         memory, exists=True, settled=memory.settled | {owner}, claims=(*others, own) if own is not None else others
     )

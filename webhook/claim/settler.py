@@ -111,10 +111,10 @@ def due(facts: Facts, settings: Settings) -> Memory:
     complete = rolled_out(facts, settings)
     for owner in sorted(wanted):
         claim = memory.claim_of(owner)
-        leaving = claim is not None and claim.state == "leaving"
-        if leaving and claim is not None and claim.is_young(facts.now, timeout):
+        if claim is not None and claim.given_up_recently(facts.now, timeout):
             continue
-        if owner in complete or owner in memory.settled or (leaving and claim is not None and claim.settled):
+        had_settled = claim is not None and claim.state == "leaving" and claim.settled
+        if owner in complete or owner in memory.settled or had_settled:
             memory = settle(memory, owner, stored(facts), facts.now, timeout, pools=pools)
     if not facts.memory.exists and memory == facts.memory and settings.adopt:
         for owner in _in_operation(standing):

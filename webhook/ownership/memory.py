@@ -25,8 +25,8 @@ class Claim:
     """That somebody brings `owner` in (`activating`) or gives it up (`leaving`).
 
     `object` is `Kind/namespace/name`, cluster-scoped `Kind/name`; `uid` is the request's; `time` is the API server's.
-    `activated` is when its owner was brought in by a write that may be on its way besides the claim's own; `settled`
-    tells of a leaving claim that its owner had settled before.
+    What else may be on its way, besides the claim's own write: `activated` is when its owner was brought in by another
+    one, `left` (activating only) when it was given up by one; `settled` tells that it had settled before that.
     """
 
     owner: Owner
@@ -37,6 +37,7 @@ class Claim:
     user: str
     time: datetime
     activated: datetime | None = None
+    left: datetime | None = None
     settled: bool = False
 
     def age(self, now: datetime) -> timedelta:
@@ -46,6 +47,15 @@ class Claim:
     def is_young(self, now: datetime, timeout: timedelta) -> bool:
         """Whether the write that it stands for may still be on its way."""
         return self.age(now) < timeout
+
+    @property
+    def given_up(self) -> datetime | None:
+        """When `owner` was last given up, as far as this claim knows."""
+        return self.time if self.state == "leaving" else self.left
+
+    def given_up_recently(self, now: datetime, timeout: timedelta) -> bool:
+        """Whether a write that gives `owner` up may still be on its way, although this claim may bring it in."""
+        return self.given_up is not None and now - self.given_up < timeout
 
     @property
     def brought_in(self) -> datetime | None:
@@ -139,7 +149,8 @@ def _claim(entry: Mapping[str, Any]) -> Claim:
         user=text(entry.get("user")),
         time=_time(entry["time"]),
         activated=_time(entry["activated"]) if entry.get("activated") else None,
-        settled=state == "leaving" and entry.get("settled") is True,
+        left=_time(entry["left"]) if entry.get("left") else None,
+        settled=entry.get("settled") is True,
     )
 
 
@@ -160,6 +171,8 @@ def _entry(claim: Claim) -> dict[str, Any]:
     }
     if claim.activated is not None:
         entry["activated"] = _stamp(claim.activated)
+    if claim.left is not None:
+        entry["left"] = _stamp(claim.left)
     if claim.settled:
         entry["settled"] = True
     return entry
