@@ -55,6 +55,10 @@ def warnings(judged: Iterable[Judged]) -> list[str]:
 
 def _warning(one: Judged) -> str:
     finding = one.finding
+    if one.lifted:
+        return _cut(
+            f"[{finding.rule}] lifted by break-glass: {finding.what}.".translate(_ESCAPED_IN_ONE_LINE), MAX_WARNING
+        )
     if finding.effect == "deny":
         full = f"[{finding.rule}] would be denied (the rule's mode is {one.mode}): {finding.what}."
     else:
@@ -90,7 +94,12 @@ def _status(verdict: Verdict) -> dict[str, Any]:
 
 
 def _annotations(verdict: Verdict) -> dict[str, str]:
-    values = {"decision": verdict.decision, "rule": verdict.rule, "phase": verdict.phase}
+    values = {
+        "decision": verdict.decision,
+        "rule": verdict.rule,
+        "phase": verdict.phase,
+        "break-glass": verdict.break_glass,
+    }
     return {key: _cut(value.translate(_ESCAPED_IN_ONE_LINE), MAX_ANNOTATION) for key, value in values.items() if value}
 
 

@@ -51,6 +51,13 @@ class _Resource(_Part):
 class _UserInfo(_Part):
     username: str
     groups: tuple[str, ...] | None = None
+    uid: str | None = None
+    extra: dict[str, tuple[str, ...]] | None = None
+
+    def user(self) -> User:
+        return User(
+            self.username, frozenset(self.groups or ()), self.uid or "", tuple(sorted((self.extra or {}).items()))
+        )
 
 
 class _Request(_Part):
@@ -121,7 +128,7 @@ def _request(review: _Review) -> Request:
         version=request.kind.version,
         kind=request.kind.kind,
         resource=request.resource.resource,
-        user=User(request.user_info.username, frozenset(request.user_info.groups or ())),
+        user=request.user_info.user(),
         sub_resource=request.sub_resource or "",
         namespace=request.namespace or "",
         name=request.name or "",

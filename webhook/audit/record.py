@@ -26,7 +26,7 @@ class Record:
 
     `time` is RFC 3339 in UTC, `decision` as `Verdict.decision` has it, `rule`, `mode` and `next_step` are those of the
     finding that decided, `rules` names the rules of all findings, `latency_ms` is from the last byte of the review to
-    the verdict.
+    the verdict. `break_glass` is the rule that somebody lifted, with the reason that was given.
     """
 
     time: str
@@ -50,6 +50,7 @@ class Record:
     evidence: tuple[str, ...]
     message: str
     next_step: str
+    break_glass: str
     latency_ms: float
     guard_version: str
     traceparent: str
@@ -60,8 +61,9 @@ class Record:
 
 
 def is_recorded(verdict: Verdict) -> bool:
-    """Whether a decision leaves a record: denials, warnings, findings of mode audit, and allowed changes of owner."""
-    return verdict.decision != "allowed" or verdict.owner_change
+    """Whether a decision leaves a record: denials, warnings, findings of mode audit, allowed changes of owner,
+    and every use of break-glass."""
+    return verdict.decision != "allowed" or verdict.owner_change or bool(verdict.break_glass)
 
 
 def record_of(
@@ -99,6 +101,7 @@ def record_of(
         evidence=_bounded((str(observation) for observation in verdict.evidence), max_evidence),
         message=_cut("\n".join(one.finding.message() for one in judged), MAX_TEXT),
         next_step=_cut(first.finding.next_step if first else "", MAX_TEXT),
+        break_glass=_cut(verdict.break_glass, MAX_NAME),
         latency_ms=round(latency * 1000, 3),
         guard_version=guard_version,
         traceparent=traceparent if _TRACEPARENT.fullmatch(traceparent) else "",

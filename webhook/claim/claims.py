@@ -22,12 +22,13 @@ from webhook.claim.stored import stored
 from webhook.ownership.change import Change, Claiming
 from webhook.ownership.facts import Facts
 from webhook.ownership.giving_up import losses
-from webhook.ownership.memory import LEASE_NAME, Claim
+from webhook.ownership.memory import LEASE_NAME, Claim, Override
 from webhook.ownership.owners import Owner
 from webhook.ownership.request import Request
 from webhook.ownership.scope import Selector
 from webhook.ownership.settings import Settings
 from webhook.ownership.verdict import Finding, Judged, Observation, Verdict
+from webhook.rules.break_glass import note_of, plea_of
 
 Judge = Callable[[Request, Facts, Settings], Verdict]
 ReadLive = Callable[[float], Facts]
@@ -86,9 +87,16 @@ def opinion(request: Request, verdict: Verdict, facts: Facts, settings: Settings
         verdict.allowed,
         tuple(_claim(change, one.owner, one.selector, facts) for one in (*change.activated, *change.moved)),
         _claim(change, given_up, _selector(change.claimed_before, given_up), facts) if given_up else None,
+        _note(change, verdict, facts),
         stored(facts),
         left,
     )
+
+
+def _note(change: Change, verdict: Verdict, facts: Facts) -> Override | None:
+    """What is to be remembered of a granted break-glass annotation; a deletion only uses what was remembered."""
+    plea = plea_of(change, facts) if verdict.break_glass and change.request.operation != "DELETE" else None
+    return note_of(change, plea.text, facts) if plea is not None else None
 
 
 def _selector(claimed: tuple[Claiming, ...], owner: Owner) -> Selector:

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from webhook.claim.protocol import Stored, activate, give_up, take_back
-from webhook.ownership.memory import Claim, Memory
+from webhook.ownership.memory import Claim, Memory, Override
 from webhook.ownership.settings import Settings
 
 LEASE_SECONDS = 2.0
@@ -93,7 +93,8 @@ class Opinion(Generic[V]):
     """What the rules say to a request at one moment.
 
     `brings` are the claims that it needs because it brings an owner in or moves one, `gives_up` the claim that it needs
-    because it gives one up; both are empty when nothing is to be written (dry runs). Their times are set here.
+    because it gives one up, `note` what is to be remembered of its break-glass annotation; all are empty when nothing
+    is to be written (dry runs). The times of claims are set here.
     `stored` is what the facts show to be asked for already, `left` how many seconds the API server still waits for the
     answer.
     """
@@ -102,8 +103,14 @@ class Opinion(Generic[V]):
     allowed: bool
     brings: tuple[Claim, ...] = ()
     gives_up: Claim | None = None
+    note: Override | None = None
     stored: Stored = frozenset()
     left: float = 0.0
+
+    @property
+    def writes(self) -> bool:
+        """Whether the request needs the Lease."""
+        return bool(self.brings) or self.gives_up is not None or self.note is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,15 +130,19 @@ def change_owner(settings: Settings) -> Course[Outcome[V]]:
     if isinstance(held, Failed):
         unreadable = Memory(decides=True, problem=held.reason)
         opinion: Opinion[V] = yield Look(unreadable, None)
-        refusal = "" if opinion.brings == () and opinion.gives_up is None else held.reason
-        return Outcome(opinion.verdict, refusal)
+        return Outcome(opinion.verdict, held.reason if opinion.writes else "")
     opinion = yield Look(held.memory, held.now)
     if not opinion.allowed:
         return Outcome(opinion.verdict)
+    if opinion.note is not None:
+        held = replace(held, memory=held.memory.noted(opinion.note, settings.break_glass.window))
     if opinion.brings:
         return (yield from _bring_in(held, opinion, settings))
     if opinion.gives_up is not None:
         return (yield from _give_up(held, opinion, opinion.gives_up, settings))
+    if opinion.note is not None:
+        written = yield from _swap(held, held.memory)
+        return Outcome(opinion.verdict, written if isinstance(written, str) else "")
     return Outcome(opinion.verdict)
 
 
@@ -156,9 +167,7 @@ def _give_up(held: Held, opinion: Opinion[V], claim: Claim, settings: Settings) 
     """
     freshness = settings.freshness
     wait = (freshness.claim_max_age + freshness.landing).total_seconds()
-    leaving = give_up(
-        held.memory, replace(claim, time=held.latest), held.now, settings.claim.timeout, pools=_pools(settings)
-    )
+    leaving = give_up(held.memory, replace(claim, time=held.latest), pools=_pools(settings))
     own = leaving.claim_of(claim.owner)
     had_settled = own is not None and own.settled
     if had_settled and opinion.left < wait + LEASE_SECONDS:

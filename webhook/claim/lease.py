@@ -12,14 +12,24 @@ from webhook.claim.course import LEASE_SECONDS, Failed, Held
 from webhook.cluster.connection import Connection, api_path
 from webhook.cluster.errors import ApiError
 from webhook.ownership.fields import at, mapping, text
-from webhook.ownership.memory import ADOPTED, CLAIM, LEASE_NAME, SETTLED, Memory, holder, read_memory, write_memory
+from webhook.ownership.memory import (
+    ADOPTED,
+    CLAIM,
+    LEASE_NAME,
+    OVERRIDES,
+    SETTLED,
+    Memory,
+    holder,
+    read_memory,
+    write_memory,
+)
 
 log = logging.getLogger(__name__)
 
 _CONFLICT = 409
 _ABSENT = 404
 _GRANULARITY = timedelta(seconds=1)  # a Date header tells whole seconds
-_OURS = (SETTLED, CLAIM, ADOPTED)
+_OURS = (SETTLED, CLAIM, ADOPTED, OVERRIDES)
 
 
 class Leases(Protocol):

@@ -5,7 +5,7 @@ The format is fixed (DESIGN.md section 6): annotations of the Lease `ascend-owne
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
@@ -18,6 +18,8 @@ LEASE_NAME = "ascend-owner-guard"
 SETTLED = "ascend-owner-guard/settled"
 CLAIM = "ascend-owner-guard/claim"
 ADOPTED = "ascend-owner-guard/adopted"
+OVERRIDES = "ascend-owner-guard/break-glass"
+MAX_OVERRIDES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,20 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
+class Override:
+    """That `user`, who may do so, wrote the break-glass annotation `text` on an object at `time`.
+
+    `object` is as a claim names it, `uid` the object's, so that another one of the same name does not inherit it.
+    """
+
+    object: str
+    uid: str
+    text: str
+    user: str
+    time: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Memory:
     """What the Lease says. `exists` tells that there is one; `problem` why it cannot be understood, else empty.
 
@@ -79,8 +95,18 @@ class Memory:
     settled: frozenset[Owner] = frozenset()
     claims: tuple[Claim, ...] = ()
     adopted: str = ""
+    overrides: tuple[Override, ...] = ()
     decides: bool = False
     problem: str = field(default="", compare=False)
+
+    def noted(self, override: Override, window: timedelta) -> "Memory":
+        """Return the memory that knows `override`, too, and has forgotten those that no longer count."""
+        kept = [
+            one
+            for one in self.overrides
+            if override.time - one.time < window and (one.object, one.user) != (override.object, override.user)
+        ]
+        return replace(self, exists=True, overrides=(*kept, override)[-MAX_OVERRIDES:])
 
     def claim_of(self, owner: Owner) -> Claim | None:
         """Return the claim about `owner`, None when there is none."""
@@ -111,6 +137,7 @@ def read_memory(lease: Object, *, decides: bool = False) -> Memory:
         settled=frozenset(settled),
         claims=tuple(claims),
         adopted=annotations.get(ADOPTED, ""),
+        overrides=_overrides(annotations.get(OVERRIDES, "")),
         decides=decides,
         problem="; ".join(problems),
     )
@@ -126,7 +153,24 @@ def write_memory(memory: Memory) -> dict[str, str]:
         annotations[CLAIM] = json.dumps(entries[0] if len(entries) == 1 else entries)
     if memory.adopted:
         annotations[ADOPTED] = memory.adopted
+    if memory.overrides:
+        entries = [
+            {"object": one.object, "uid": one.uid, "text": one.text, "user": one.user, "time": _stamp(one.time)}
+            for one in memory.overrides
+        ]
+        annotations[OVERRIDES] = json.dumps(entries)
     return annotations
+
+
+def _overrides(raw: str) -> tuple[Override, ...]:
+    """What cannot be read lifts no rule; it is no reason to doubt the rest of the Lease."""
+    try:
+        return tuple(
+            Override(text(one["object"]), text(one["uid"]), text(one["text"]), text(one["user"]), _time(one["time"]))
+            for one in (json.loads(raw) if raw else ())
+        )
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return ()
 
 
 def holder(memory: Memory) -> str:

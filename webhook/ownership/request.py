@@ -11,10 +11,12 @@ Object = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """The authenticated user: exact name and groups."""
+    """The authenticated user: exact name and groups; `uid` and `extra` are what authorizers may ask for besides."""
 
     name: str
     groups: frozenset[str] = frozenset()
+    uid: str = ""
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @property
     def is_service_account(self) -> bool:

@@ -188,6 +188,14 @@ class ClaimSettings(Section):
     timeout: Duration = timedelta(seconds=60)
 
 
+class BreakGlass(Section):
+    """Whether somebody with the right to may lift one rule for one write, and how long an annotation that was written
+    counts for the deletion of its object by the same user."""
+
+    enabled: bool = True
+    window: Duration = timedelta(minutes=10)
+
+
 class Settings(Section):
     """Everything that decides a verdict besides the request and the facts."""
 
@@ -210,3 +218,4 @@ class Settings(Section):
     driver_paths: tuple[str, ...] = ("/var/lib/Ascend/driver",)
     freshness: Freshness = Freshness()
     claim: ClaimSettings = ClaimSettings()
+    break_glass: BreakGlass = BreakGlass()

@@ -55,10 +55,14 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A finding together with the mode of its rule, which decides what becomes of it."""
+    """A finding together with the mode of its rule, which decides what becomes of it.
+
+    `lifted` tells that break-glass has turned a denial into a warning.
+    """
 
     finding: Finding
     mode: Mode
+    lifted: bool = False
 
 
 Decision = Literal["denied", "warned", "audited", "allowed"]
@@ -74,9 +78,8 @@ class Verdict:
 
     `denials` (enforced), `warnings` (to be shown to the user; softened denials included) and `audited` (mode `audit`:
     recorded only) are in the order of the rules' table. `phase` is the phase before the request, of the scope
-    concerned;
-    `evidence` is what it rests on. `owner_change` tells that an allowed request is one to be recorded (DESIGN.md
-    section 9).
+    concerned; `evidence` is what it rests on. `owner_change` tells that an allowed request is one to be recorded
+    (DESIGN.md section 9), `break_glass` which rule was lifted and why (`rule: reason`).
     """
 
     subject: Subject
@@ -86,6 +89,7 @@ class Verdict:
     phase: str = ""
     evidence: tuple[Observation, ...] = ()
     owner_change: bool = False
+    break_glass: str = ""
 
     @property
     def allowed(self) -> bool:

@@ -5,14 +5,15 @@ from dataclasses import replace
 
 from webhook.claim.claims import Claims
 from webhook.claim.lease import LeaseStore
+from webhook.claim.overrides import Overrides
 from webhook.claim.settler import Settler
 from webhook.claim.view import ClaimView
+from webhook.cluster.access import AccessReviews
 from webhook.cluster.api import ApiFacts
 from webhook.cluster.connection import Connection
 from webhook.cluster.view import ViewStatistics
 from webhook.ownership.facts import Facts
 from webhook.ownership.settings import Settings
-from webhook.rules import judge
 
 
 class RememberingFacts:
@@ -26,7 +27,7 @@ class RememberingFacts:
         leases = LeaseStore(connection, settings.namespace)
         self.view = ClaimView(leases, settings.freshness)
         self._settler = Settler(leases, settings, self._facts.cached, self._facts.live, self.view.current)
-        self.claims = Claims(leases, settings, judge)
+        self.claims = Claims(leases, settings, Overrides(AccessReviews(connection)).judge)
 
     def start(self) -> None:
         """Begin to read, to watch and to remember. Returns at once."""

@@ -71,6 +71,7 @@ def test_a_line_tells_the_whole_story() -> None:
         "evidence": ["Pod a/b is there"],
         "message": "[mid-switch] refused. Next: wait.",
         "next_step": "wait",
+        "break_glass": "",
         "latency_ms": 1.235,
         "guard_version": "1.2.3",
         "traceparent": TRACE,
