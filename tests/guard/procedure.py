@@ -1,16 +1,21 @@
-"""The switch from direct allocation to HAMi, walked with kubectl as an administrator would (DOMAIN.md section 4)."""
+"""The switch in both directions, walked with kubectl as an administrator would (DOMAIN.md section 4)."""
 
 import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import yaml
+
 from tests.controlplane.plane import ControlPlane
-from tests.guard.installed import InstalledGuard
+from tests.guard.installed import NAMESPACE, InstalledGuard
 from tests.products import samples
 from tests.products.loop import Fault
-from tests.products.products import Products
+from tests.products.nodes import ascend_node, create_nodes
+from tests.products.products import Products, Setup
 from tests.waiting import eventually
+from webhook.ownership.memory import LEASE_NAME
 
 Done = subprocess.CompletedProcess[str]
 
@@ -18,8 +23,29 @@ NATIVE_OFF = '{"spec":{"devicePlugin":{"enabled":false}}}'
 NATIVE_ON = '{"spec":{"devicePlugin":{"enabled":true}}}'
 CTL = ("-n", "npu-operator", "npuoperatorctl", samples.CTL)
 NATIVE_DAEMON_SET = ("-n", "kube-system", "daemonset", "ascend-device-plugin")
+HAMI_CR = ("-n", "hami-system", "hamiascenddeviceplugin.hami.io", "hami-ascend-device-plugin")
+HAMI_DAEMON_SET = ("-n", "hami-system", "daemonset", "hami-ascend-device-plugin")
+DIRECT, SHARED = "huawei.com/Ascend910", "huawei.com/Ascend910B4"
+_PLUGIN_LABELS = {"native": "name=ascend-device-plugin-ds", "hami": "hami.io/webhook=ignore"}
 
-STAGES = ("unowned-before", "settled(native)", "leaving(native)", "unowned", "starting(hami)", "settled(hami)")
+STAGES = (
+    "unowned-before",
+    "settled(native)",
+    "leaving(native)",
+    "unowned",
+    "starting(hami)",
+    "settled(hami)",
+    "leaving(hami)",
+    "unowned-after-hami",
+    "starting(native)",
+    "settled(native)-again",
+)
+
+SWIFT = {
+    "claim": {"timeout": "3s"},
+    "freshness": {"claimPoll": "200ms", "claimMaxAge": "1500ms", "landing": "300ms"},
+}
+"""The guard's configuration where a test changes owners many times: the protocol is the same, its pauses are short."""
 
 
 class Procedure:
@@ -50,6 +76,10 @@ class Procedure:
             self._let_native_leave,
             self._create_hami,
             self._settle_hami,
+            self._give_hami_up,
+            self._let_hami_leave,
+            self._enable_native,
+            self._settle_native_again,
         )
         while self._stage < wanted:
             steps[self._stage]()
@@ -67,13 +97,37 @@ class Procedure:
         """`kubectl create -f -` as alice."""
         return self.kubectl("create", *options, "-f", "-", stdin=json.dumps(item))
 
+    def get(self, *arguments: str, path: str = "") -> str:
+        """`kubectl get`: the names of what there is, or what the JSON path says; empty for what is absent."""
+        output = f"jsonpath={path}" if path else "name"
+        return self.kubectl("get", *arguments, "--ignore-not-found", "-o", output).stdout
+
+    def save(self, *arguments: str) -> str:
+        """What `kubectl get … -o yaml` prints: the configuration as the procedure tells to save it."""
+        return allowed(self.kubectl("get", *arguments, "-o", "yaml")).stdout
+
+    def phase(self) -> str:
+        """The phase, as the audit record of a probe tells it: a plugin of a third owner, which changes nothing."""
+        before = len(self._probes())
+        self.create(_PROBE, "--dry-run=server")
+        return str(eventually(lambda: self._probes()[before:])[-1]["phase"])
+
+    def _probes(self) -> list[dict[str, Any]]:
+        return [record for record in self.guard.audit_lines() if record["name"] == _PROBE["metadata"]["name"]]
+
+    def is_gone(self, owner: str) -> bool:
+        """Whether no Pod and no DaemonSet of `native` or `hami` is left, and no custom resource of HAMi's."""
+        left = self.get("pods", "-A", "-l", _PLUGIN_LABELS[owner])
+        left += self.get(*(NATIVE_DAEMON_SET if owner == "native" else HAMI_DAEMON_SET))
+        return (left if owner == "native" else left + self.get(*HAMI_CR)) == ""
+
     def may_start(self, resource: str) -> bool:
         """Whether a Pod that asks for `resource` would be admitted now."""
         return self.create(samples.workload("would-it", resource), "--dry-run=server").returncode == 0
 
     def _settle_native(self) -> None:
         allowed(self.apply(samples.npuoperatorctl(enabled=True)))
-        eventually(lambda: self.may_start("huawei.com/Ascend910"))
+        eventually(lambda: self.may_start(DIRECT))
 
     def _give_native_up(self) -> None:
         # The plugin is kept from leaving, so that there is time to look.
@@ -85,16 +139,11 @@ class Procedure:
                 == "false"
             )
         )
-        eventually(lambda: not self.may_start("huawei.com/Ascend910"))
+        eventually(lambda: not self.may_start(DIRECT))
 
     def _let_native_leave(self) -> None:
         self.products.npu_operator.switch_off(Fault.DAEMONSET_STAYS)
-        eventually(
-            lambda: (
-                self.kubectl("get", "pods", "-A", "-l", "name=ascend-device-plugin-ds", "-o", "name").stdout == ""
-                and self.kubectl("get", *NATIVE_DAEMON_SET, "--ignore-not-found", "-o", "name").stdout == ""
-            )
-        )
+        eventually(lambda: self.is_gone("native"))
 
     def _create_hami(self) -> None:
         # Its Pods are kept from becoming Ready, so that there is time to look.
@@ -109,7 +158,78 @@ class Procedure:
 
     def _settle_hami(self) -> None:
         self.products.hami_operator.switch_off(Fault.NEVER_READY)
-        eventually(lambda: self.may_start("huawei.com/Ascend910B4"), timeout=60)
+        eventually(lambda: self.may_start(SHARED), timeout=60)
+
+    def _give_hami_up(self) -> None:
+        self.products.hami_operator.switch_on(Fault.DAEMONSET_STAYS)
+        allowed(self.kubectl("delete", *HAMI_CR, "--wait=false"))
+        eventually(lambda: not self.may_start(SHARED))
+
+    def _let_hami_leave(self) -> None:
+        self.products.hami_operator.switch_off(Fault.DAEMONSET_STAYS)
+        eventually(lambda: self.is_gone("hami"))
+
+    def _enable_native(self) -> None:
+        self.products.npu_operator.switch_on(Fault.NEVER_READY)
+        allowed(self.kubectl("patch", *CTL, "--type=merge", "-p", NATIVE_ON))
+        eventually(lambda: self.get(*NATIVE_DAEMON_SET))
+
+    def _settle_native_again(self) -> None:
+        self.products.npu_operator.switch_off(Fault.NEVER_READY)
+        eventually(lambda: self.may_start(DIRECT), timeout=60)
+
+
+@contextmanager
+def installed_procedure(
+    plane: ControlPlane,
+    config: dict[str, Any] | None = None,
+    setup: Setup | None = None,
+    nodes: tuple[str, ...] = ("node-a", "node-b"),
+) -> Iterator[Procedure]:
+    """Products, Ascend nodes and a guard with this configuration; at the end no stand-in may have been refused."""
+    with (
+        control_node(plane),
+        Products(plane.kubeconfig, setup) as products,
+        InstalledGuard(plane, {"config": config or {}}) as guard,
+    ):
+
+        def fresh() -> None:
+            products.reset()
+            plane.kubectl("-n", NAMESPACE, "delete", "lease", LEASE_NAME, "--ignore-not-found")
+            create_nodes(products.admin, *(ascend_node(name) for name in nodes))
+
+        create_nodes(products.admin, *(ascend_node(name) for name in nodes))
+        yield Procedure(plane, products, guard, fresh)
+        assert products.refused == []
+
+
+@contextmanager
+def control_node(plane: ControlPlane) -> Iterator[None]:
+    """A node without NPUs, for the guard's own Pods."""
+    labels = {"kubernetes.io/os": "linux"}
+    plane.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "control", "labels": labels}})
+    yield
+    plane.kubectl("delete", "node", "control")
+
+
+def _probe() -> dict[str, Any]:
+    labels = {"name": "ascend-device-plugin-ds"}
+    mount = {"name": "sockets", "mountPath": "/var/lib/kubelet/device-plugins"}
+    spec = {
+        "nodeSelector": {"workerselector": "dls-worker-node"},
+        "containers": [{"name": "plugin", "image": "example/ascend-k8sdeviceplugin:1", "volumeMounts": [mount]}],
+        "volumes": [{"name": "sockets", "hostPath": {"path": mount["mountPath"]}}],
+    }
+    template = {"metadata": {"labels": labels}, "spec": spec}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "which-phase-is-it", "namespace": "default"},
+        "spec": {"selector": {"matchLabels": labels}, "template": template},
+    }
+
+
+_PROBE = _probe()
 
 
 def allowed(done: Done) -> Done:
@@ -125,3 +245,11 @@ def denied(done: Done, rule: str, *said: str) -> str:
     for part in ("Next: ", *said):
         assert part in done.stderr, f"{part!r} is not in: {done.stderr}"
     return done.stderr
+
+
+def without(saved: str, *fields: str) -> str:
+    """A saved configuration without these fields of its metadata, as one takes them out with an editor."""
+    item = yaml.safe_load(saved)
+    for field in fields:
+        item["metadata"].pop(field, None)
+    return str(yaml.safe_dump(item))

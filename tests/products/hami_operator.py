@@ -33,7 +33,8 @@ class HamiOperator(DaemonSetOperator):
         ours = FINALIZER in meta.get("finalizers", [])
         if "deletionTimestamp" in meta:
             if ours and self.remove(meta["name"], meta["namespace"]):
-                self.remove_runtime_class("Helm")
+                if self._makes_runtime_class:
+                    self.remove_runtime_class(runtime_class(meta["name"], meta["namespace"], "Helm"))
                 self.api.replace(without_finalizer(thing))
             return
         if not ours:

@@ -56,7 +56,8 @@ def _has_crashed(pod: Object) -> bool:
     return any(state.get("waiting", {}).get("reason") == "CrashLoopBackOff" for state in states)
 
 
-def _asks_for_npu(pod: Object) -> bool:
+def asks_for_npu(pod: Object) -> bool:
+    """Whether a Pod asks for a resource of the vendor's."""
     containers = pod["spec"]["containers"]
     return any(name.startswith(_VENDOR) for c in containers for name in c.get("resources", {}).get("limits", {}))
 
@@ -66,7 +67,7 @@ class Kubelet(Loop):
 
     `counts` says how many devices each owner's plugin registers on a node (HAMi's: chips x share factor). `linger` is
     how many seconds a resource's key stays after it fell to 0 (a real kubelet: 300). `operators` holds each owner's
-    stand-in: the Pods of one that has the fault NEVER_READY crash here.
+    stand-in: the Pods of one that has the fault NEVER_READY crash here. On `broken` nodes every plugin's Pod does.
     """
 
     possible: ClassVar[frozenset[Fault]] = frozenset(
@@ -76,6 +77,7 @@ class Kubelet(Loop):
     def __init__(self, api: Api, counts: Mapping[str, str], linger: float, period: float) -> None:
         super().__init__("system:nodes", api, period)
         self.operators: dict[str, Loop] = {}
+        self.broken: set[str] = set()
         self._hand_of_the_fault = api.impersonating(_HAND_OF_THE_FAULT, "system:masters")
         self._counts = counts
         self._linger = linger
@@ -99,7 +101,7 @@ class Kubelet(Loop):
         for pod in pods:
             if owner_of(pod):
                 self._tend_plugin(node, pod)
-            elif Fault.WORKLOAD_FAILS in self.faults and _asks_for_npu(pod):
+            elif Fault.WORKLOAD_FAILS in self.faults and asks_for_npu(pod):
                 self._fail(node, pod)
         if Fault.ALLOCATABLE_STAYS not in self.faults:
             serving = {owner_of(pod) for pod in pods if is_ready(pod) and not self._crashes(pod)}
@@ -122,15 +124,20 @@ class Kubelet(Loop):
             node.merge(status, {"status": _state(pod, ready=True)})
 
     def _crashes(self, pod: Object) -> bool:
+        if owner_of(pod) and pod["spec"].get("nodeName") in self.broken:
+            return True
         operator = self.operators.get(owner_of(pod))
         return operator is not None and Fault.NEVER_READY in operator.faults
 
     def _stays(self, pod: Object) -> bool:
-        """Whether the API server has begun to keep our finalizer against kwok, which clears the lists of all others."""
+        """Whether the API server has begun to keep our finalizer against kwok, which clears the lists of all others.
+
+        A Pod that is gone needs no keeping any more.
+        """
         try:
             self.api.merge(path_to(pod) + "?dryRun=All", {"metadata": {"finalizers": None}})
-        except ApiError as error:
-            return error.status != 404
+        except ApiError:
+            return True
         return False
 
     def _fail(self, node: Api, pod: Object) -> None:

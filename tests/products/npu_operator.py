@@ -47,11 +47,10 @@ class DaemonSetOperator(Loop):
         if self.api.get(RUNTIME_CLASS) is None:
             self.api.create(wanted)
 
-    def remove_runtime_class(self, managed_by: str) -> None:
-        """Delete RuntimeClass `ascend` if it wears this maker's label: each one removes its own."""
+    def remove_runtime_class(self, made: Object) -> None:
+        """Delete RuntimeClass `ascend` if it wears the marks of the release that made `made`: each removes its own."""
         found = self.api.get(RUNTIME_CLASS)
-        labels = {} if found is None else found["metadata"].get("labels", {})
-        if labels.get("app.kubernetes.io/managed-by") == managed_by:
+        if found is not None and holds(found["metadata"], made["metadata"]):
             self.api.delete(RUNTIME_CLASS)
 
 
@@ -70,10 +69,11 @@ class NpuOperator(DaemonSetOperator):
     def reconcile(self, thing: Object | None) -> None:
         """The policy's components as they are managed; without a policy none of them. Absent `managed` means true."""
         spec = {} if thing is None else thing.get("spec", {})
+        ours = runtime_class("npu-operator", "npu-operator", _MANAGED_BY)
         if thing is not None and spec.get("ociRuntime", {}).get("managed", True):
-            self.make_runtime_class(runtime_class("npu-operator", "npu-operator", _MANAGED_BY))
+            self.make_runtime_class(ours)
         else:
-            self.remove_runtime_class(_MANAGED_BY)
+            self.remove_runtime_class(ours)
         if thing is not None and spec.get("devicePlugin", {}).get("managed", True):
             selector = spec.get("daemonsets", {}).get("nodeSelector", NODE_SELECTOR)
             driver = "/usr/local/Ascend/driver"

@@ -15,7 +15,7 @@ from tests.products.aml_operator import AmlOperator
 from tests.products.api import Api, Object, path_of, path_to
 from tests.products.hami_operator import HamiOperator
 from tests.products.helm_operator import HelmOperator
-from tests.products.kubelet import Kubelet
+from tests.products.kubelet import Kubelet, asks_for_npu
 from tests.products.loop import Loop, Refusal
 from tests.products.nodes import delete_node
 from tests.products.npu_operator import NpuOperator
@@ -67,7 +67,7 @@ class Products:
     Attributes: `admin` (an `Api` with the kubeconfig's identity); the stand-ins `helm_operator`, `npu_operator`,
     `hami_operator`, `aml_operator`, `kubelet`, those that were chosen (AttributeError for the others).
 
-    What a test makes in addition (workloads, nodes) is cleared away too, as far as it is on or about Ascend nodes.
+    What a test makes in addition (nodes, and Pods that are on them or ask for NPUs) is cleared away too.
     Clearing away is done by force as administrator: no operator is asked, no admission may stand in the way.
     """
 
@@ -162,6 +162,7 @@ class Products:
 
     def reset(self) -> None:
         """The products as freshly installed: faults off, custom resources, plugins, nodes and refusals gone."""
+        self.kubelet.broken.clear()
         for loop in self.loops:
             loop.switch_off()
         eventually(lambda: not self._force_all_away())
@@ -173,7 +174,7 @@ class Products:
         definitions = [thing for thing in self._installed if thing["kind"] == "CustomResourceDefinition"]
         found = [thing for crd in definitions for thing in self.admin.items(_instances(crd))]
         found += [ds for ds in self.admin.items(_DAEMONSETS) if owner_of(ds["spec"]["template"])]
-        found += [pod for pod in self.admin.items("/api/v1/pods") if owner_of(pod)]
+        found += [pod for pod in self.admin.items("/api/v1/pods") if owner_of(pod) or asks_for_npu(pod)]
         for thing in found:
             self.admin.force_away(thing)
         nodes = self.admin.items("/api/v1/nodes", labelSelector="accelerator")
