@@ -218,7 +218,11 @@ class Model:
             return  # handed over
         for picture in {state.picture, self.first}:
             if self.judging.admits(one.kind, picture, memory, at(state.now)):
-                yield f"{one.kind} is admitted", _with(state, one, replace(one, admitted=state.now, answers=()))
+                if memory.settled and PODS[one.kind] not in memory.settled:
+                    # The scope has settled with another owner: the Pod waits for what nobody serves, and holds nothing.
+                    yield f"{one.kind} is admitted in vain", _without(state, one)
+                else:
+                    yield f"{one.kind} is admitted", _with(state, one, replace(one, admitted=state.now, answers=()))
                 return
 
     def _step(self, state: State, one: Running) -> Iterator[tuple[str, State]]:

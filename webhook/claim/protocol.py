@@ -43,11 +43,11 @@ def _on_its_way(last: Claim | None, claim: Claim, stored: Stored, timeout: timed
     return time if time is not None and claim.time - time < timeout else None
 
 
-def give_up(memory: Memory, claim: Claim, now: datetime, timeout: timedelta, *, pools: bool) -> Memory:
+def give_up(memory: Memory, claim: Claim, *, pools: bool) -> Memory:
     """Return the memory in which `claim` gives its owner up: it is no longer settled, and binds Pods.
 
     The claim keeps when its owner was last brought in: such a write may still be on its way. It keeps, too, that the
-    owner had settled, also where somebody else gave it up a moment before and has not finished.
+    owner had settled, also where somebody else gave it up before and has not finished, or never did: its Pods run on.
     """
     last = memory.claim_of(claim.owner)
     leaving = replace(
@@ -55,8 +55,7 @@ def give_up(memory: Memory, claim: Claim, now: datetime, timeout: timedelta, *, 
         state="leaving",
         activated=last.brought_in if last is not None else None,
         left=None,
-        settled=claim.owner in memory.settled
-        or (last is not None and last.settled and last.given_up_recently(now, timeout)),
+        settled=claim.owner in memory.settled or (last is not None and last.settled),
     )
     settled = memory.settled - {claim.owner}
     return replace(memory, exists=True, settled=settled, claims=(*_kept(memory, claim, pools=pools), leaving))

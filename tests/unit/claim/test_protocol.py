@@ -33,27 +33,29 @@ def test_a_claim_leaves_those_of_contradicting_pools_alone() -> None:
 
 def test_giving_up_ends_the_memory_and_keeps_when_the_owner_was_last_brought_in() -> None:
     brought = claim(Owner.NATIVE, age=20)
-    memory = give_up(
-        Memory(settled=frozenset({Owner.NATIVE}), claims=(brought,)), claim(Owner.NATIVE), NOW, TIMEOUT, pools=False
-    )
+    memory = give_up(Memory(settled=frozenset({Owner.NATIVE}), claims=(brought,)), claim(Owner.NATIVE), pools=False)
     assert memory.settled == frozenset()
     (leaving,) = memory.claims
     assert (leaving.state, leaving.activated) == ("leaving", brought.time)
-    again = give_up(memory, claim(Owner.NATIVE), NOW, TIMEOUT, pools=False)
+    again = give_up(memory, claim(Owner.NATIVE), pools=False)
     assert (again.claims[0].activated, again.claims[0].settled) == (brought.time, True)
-    much_later = give_up(memory, claim(Owner.NATIVE), NOW + TIMEOUT, TIMEOUT, pools=False)
-    assert not much_later.claims[0].settled
+
+
+def test_an_owner_given_up_by_a_write_that_never_came_still_has_its_pods_looked_for() -> None:
+    before = Memory(settled=frozenset({Owner.NATIVE}))
+    never_landed = give_up(before, claim(Owner.NATIVE, age=3600), pools=False)
+    assert give_up(never_landed, claim(Owner.NATIVE), pools=False).claims[0].settled
 
 
 def test_what_is_not_given_up_after_all_is_as_it_was() -> None:
     before = Memory(exists=True, settled=frozenset({Owner.NATIVE}), claims=(claim(Owner.NATIVE, age=20),))
-    assert take_back(give_up(before, claim(Owner.NATIVE), NOW, TIMEOUT, pools=False), Owner.NATIVE) == before
+    assert take_back(give_up(before, claim(Owner.NATIVE), pools=False), Owner.NATIVE) == before
     long_ago = Memory(exists=True, settled=frozenset({Owner.NATIVE}))
-    assert take_back(give_up(long_ago, claim(Owner.NATIVE), NOW, TIMEOUT, pools=False), Owner.NATIVE) == long_ago
+    assert take_back(give_up(long_ago, claim(Owner.NATIVE), pools=False), Owner.NATIVE) == long_ago
 
 
 def test_settling_fulfils_the_claim_and_makes_what_was_left_before_history() -> None:
-    left = give_up(Memory(), claim(Owner.NATIVE), NOW, TIMEOUT, pools=False)
+    left = give_up(Memory(), claim(Owner.NATIVE), pools=False)
     memory = settle(
         activate(left, claim(Owner.HAMI), NOTHING, TIMEOUT, pools=False),
         Owner.HAMI,
