@@ -25,7 +25,7 @@ REASON = "workloads-running: the node is dead, INC-7"
 CONTROLLER = "system:kube-controller-manager"
 CASES = Path(__file__).parents[1] / "cases" / "01-direct-to-hami.yaml"
 SCENARIO = "Step 2 too early: the native plugin is given up while a Pod holds a chip"
-OFF = {"spec": {"devicePlugin": {"enabled": False}}}
+OFF: dict[str, object] = {"spec": {"devicePlugin": {"enabled": False}}}
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
+from webhook.ownership.memory import LEASE_NAME, Release
 from webhook.ownership.request import Request
 from webhook.ownership.verdict import Verdict
 
@@ -105,6 +106,38 @@ def record_of(
         latency_ms=round(latency * 1000, 3),
         guard_version=guard_version,
         traceparent=traceparent if _TRACEPARENT.fullmatch(traceparent) else "",
+    )
+
+
+def record_of_release(release: Release, *, namespace: str, guard_version: str) -> Record:
+    """Return the record of what somebody took out of the guard's Lease in `namespace` by hand."""
+    stamp = release.time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return Record(
+        time=stamp,
+        uid=_cut(release.uid, MAX_NAME),
+        decision="released",
+        rule="",
+        mode="",
+        rules=(),
+        user=_cut(release.user, MAX_NAME),
+        groups=(),
+        operation="UPDATE",
+        group="coordination.k8s.io",
+        version="v1",
+        kind="Lease",
+        sub_resource="",
+        namespace=namespace,
+        name=LEASE_NAME,
+        dry_run=False,
+        subject="other",
+        phase="",
+        evidence=(),
+        message=_cut(f"{release.what} was released: {release.reason}", MAX_TEXT),
+        next_step="",
+        break_glass="",
+        latency_ms=0.0,
+        guard_version=guard_version,
+        traceparent="",
     )
 
 

@@ -12,24 +12,13 @@ from webhook.claim.course import LEASE_SECONDS, Failed, Held
 from webhook.cluster.connection import Connection, api_path
 from webhook.cluster.errors import ApiError
 from webhook.ownership.fields import at, mapping, text
-from webhook.ownership.memory import (
-    ADOPTED,
-    CLAIM,
-    LEASE_NAME,
-    OVERRIDES,
-    SETTLED,
-    Memory,
-    holder,
-    read_memory,
-    write_memory,
-)
+from webhook.ownership.memory import ANNOTATIONS, LEASE_NAME, Memory, holder, read_memory, write_memory
 
 log = logging.getLogger(__name__)
 
 _CONFLICT = 409
 _ABSENT = 404
 _GRANULARITY = timedelta(seconds=1)  # a Date header tells whole seconds
-_OURS = (SETTLED, CLAIM, ADOPTED, OVERRIDES)
 
 
 class Leases(Protocol):
@@ -68,7 +57,7 @@ class LeaseStore:
         """See `Leases`. What others have written into the object besides is kept."""
         claims = memory.claims
         metadata = mapping(held.lease.get("metadata"))
-        others = {key: value for key, value in mapping(metadata.get("annotations")).items() if key not in _OURS}
+        others = {key: value for key, value in mapping(metadata.get("annotations")).items() if key not in ANNOTATIONS}
         annotations = {**others, **write_memory(memory)}
         body = {
             "apiVersion": "coordination.k8s.io/v1",

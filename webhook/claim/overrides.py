@@ -1,6 +1,6 @@
 """Judging with break-glass: the rules, and where a write asks to lift one, whether its user may."""
 
-from webhook.cluster.access import AccessReviews
+from webhook.cluster.access import Access, AccessReviews
 from webhook.ownership.change import Change
 from webhook.ownership.facts import Facts
 from webhook.ownership.request import Request
@@ -24,5 +24,5 @@ class Overrides:
         plea = plea_of(change, facts)
         if plea is None:
             return verdict
-        problem = plea.problem or self._access.obstacle(request.user, VERB, GROUP, RESOURCE, plea.rule)
+        problem = plea.problem or self._access.obstacle(request.user, Access(VERB, GROUP, RESOURCE, plea.rule))
         return refuse(verdict, plea, problem, change) if problem else lift(verdict, plea, change)

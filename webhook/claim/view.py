@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from webhook.claim.course import Failed
 from webhook.claim.lease import Leases
-from webhook.ownership.memory import Memory
+from webhook.ownership.memory import Memory, Release
 from webhook.ownership.settings import Freshness
 
 log = logging.getLogger(__name__)
@@ -33,6 +33,8 @@ class ClaimView:
         self._monotonic = monotonic
         self._latest: _Read | None = None
         self._failure = ""
+        self.when_released: Callable[[Release], None] = lambda _: None
+        """Called with each release by hand that is seen to happen (not with one that was there before)."""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="claim-view", daemon=True)
 
@@ -76,7 +78,10 @@ class ClaimView:
             self._failure = read.reason
             return
         self._failure = ""
-        self._latest = _Read(read.memory, began)
+        before, self._latest = self._latest, _Read(read.memory, began)
+        released = read.memory.released
+        if before is not None and released is not None and released != before.memory.released:
+            self.when_released(released)
 
     def _run(self) -> None:
         while not self._stopping.is_set():

@@ -7,6 +7,7 @@ import click
 
 from certs.errors import CertificateError
 from webhook.cli.classify import classify
+from webhook.cli.release import release
 from webhook.cli.review import review
 from webhook.cli.serve import serve
 from webhook.cli.verify import verify
@@ -42,7 +43,7 @@ def main(debug: bool) -> None:
     del debug  # read by _Sentences
 
 
-for _command in (serve, review, verify, classify):
+for _command in (serve, review, verify, classify, release):
     main.add_command(_command)
 
 if __name__ == "__main__":

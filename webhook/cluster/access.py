@@ -1,5 +1,6 @@
 """Whether a user may do something, by the API server's own authorizers: SubjectAccessReview."""
 
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from webhook.cluster.connection import Connection, api_path
@@ -11,34 +12,62 @@ ACCESS_SECONDS = 2.0
 """How long one question may take."""
 
 
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What somebody may or may not do: `verb` on the `resource` of this API `group` and `name`."""
+
+    verb: str
+    group: str
+    resource: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.resource}.{self.group} {self.name}"
+
+
 class AccessReviews:
     """Asks one API server. Thread-safe: it keeps nothing."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._path = api_path("apis", "authorization.k8s.io", "v1", "subjectaccessreviews")
 
-    def obstacle(self, user: User, verb: str, group: str, resource: str, name: str) -> str:
-        """Return why `user` may not `verb` this object, as a sentence without its full stop; "" when it may.
+    def obstacle(self, user: User, what: Access) -> str:
+        """Return why `user` may not do `what`, as a sentence without its full stop; "" when it may.
 
         A question that cannot be answered is an obstacle, too.
         """
-        review: dict[str, Any] = {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SubjectAccessReview",
-            "spec": {
-                "user": user.name,
-                "groups": sorted(user.groups),
-                "uid": user.uid,
-                "extra": {key: list(values) for key, values in user.extra},
-                "resourceAttributes": {"verb": verb, "group": group, "resource": resource, "name": name},
-            },
+        asked = {
+            "user": user.name,
+            "groups": sorted(user.groups),
+            "uid": user.uid,
+            "extra": {key: list(values) for key, values in user.extra},
         }
+        return self._obstacle("SubjectAccessReview", asked, what, user.name)
+
+    def own_obstacle(self, what: Access) -> str:
+        """Return the same of whose connection this is."""
+        return self._obstacle("SelfSubjectAccessReview", {}, what, "you")
+
+    def _obstacle(self, kind: str, asked: dict[str, Any], what: Access, who: str) -> str:
+        api_version = "authorization.k8s.io/v1"
+        review = {
+            "apiVersion": api_version,
+            "kind": kind,
+            "spec": {**asked, "resourceAttributes": asdict(what)},
+        }
+        path = api_path("apis", *api_version.split("/"), kind.lower() + "s")
         try:
-            answer = self._connection.send("POST", self._path, review, timeout=ACCESS_SECONDS).object()
+            answer = self._connection.send("POST", path, review, timeout=ACCESS_SECONDS).object()
         except ApiError as error:
-            return f"whether {user.name} may {verb} {resource}.{group} {name} could not be asked: {error}"
+            return f"whether {who} may {what} could not be asked: {error}"
         if at(answer, "status.allowed") is True and at(answer, "status.denied") is not True:
             return ""
         why = text(at(answer, "status.reason"))
-        return f"{user.name} may not {verb} {resource}.{group} {name}" + (f" ({why[:200]})" if why else "")
+        return f"{who} may not {what}" + (f" ({why[:200]})" if why else "")
+
+    def own_name(self) -> str:
+        """Return the name of the user whose connection this is. Raises ApiError."""
+        review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+        path = api_path("apis", "authentication.k8s.io", "v1", "selfsubjectreviews")
+        answer = self._connection.send("POST", path, review, timeout=ACCESS_SECONDS).object()
+        return text(at(answer, "status.userInfo.username"))

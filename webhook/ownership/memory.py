@@ -5,7 +5,7 @@ The format is fixed (DESIGN.md section 6): annotations of the Lease `ascend-owne
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
@@ -20,6 +20,9 @@ CLAIM = "ascend-owner-guard/claim"
 ADOPTED = "ascend-owner-guard/adopted"
 OVERRIDES = "ascend-owner-guard/break-glass"
 MAX_OVERRIDES = 20
+RELEASED = "ascend-owner-guard/released"
+ANNOTATIONS = (SETTLED, CLAIM, ADOPTED, OVERRIDES, RELEASED)
+"""All that the guard writes into its Lease; what others write besides is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,17 @@ class Override:
 
 
 @dataclass(frozen=True, slots=True)
+class Release:
+    """That `user` took something out of the memory by hand (`ascend-guard release`): what, why, and when."""
+
+    uid: str
+    user: str
+    what: str
+    reason: str
+    time: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Memory:
     """What the Lease says. `exists` tells that there is one; `problem` why it cannot be understood, else empty.
 
@@ -96,6 +110,7 @@ class Memory:
     claims: tuple[Claim, ...] = ()
     adopted: str = ""
     overrides: tuple[Override, ...] = ()
+    released: Release | None = None
     decides: bool = False
     problem: str = field(default="", compare=False)
 
@@ -138,6 +153,7 @@ def read_memory(lease: Object, *, decides: bool = False) -> Memory:
         claims=tuple(claims),
         adopted=annotations.get(ADOPTED, ""),
         overrides=_overrides(annotations.get(OVERRIDES, "")),
+        released=_release(annotations.get(RELEASED, "")),
         decides=decides,
         problem="; ".join(problems),
     )
@@ -159,7 +175,21 @@ def write_memory(memory: Memory) -> dict[str, str]:
             for one in memory.overrides
         ]
         annotations[OVERRIDES] = json.dumps(entries)
+    if memory.released is not None:
+        annotations[RELEASED] = json.dumps({**asdict(memory.released), "time": _stamp(memory.released.time)})
     return annotations
+
+
+def _release(raw: str) -> Release | None:
+    """The last release; it is told, and decides nothing."""
+    try:
+        one = json.loads(raw) if raw else None
+        if not one:
+            return None
+        uid, user, what, reason = (text(one[key]) for key in ("uid", "user", "what", "reason"))
+        return Release(uid, user, what, reason, _time(one["time"]))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
 
 
 def _overrides(raw: str) -> tuple[Override, ...]:

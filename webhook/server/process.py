@@ -18,6 +18,7 @@ from gunicorn.arbiter import Arbiter
 from gunicorn.workers.gasgi import ASGIWorker
 
 from webhook.audit.metrics import Metrics
+from webhook.audit.record import record_of_release
 from webhook.audit.trail import AuditTrail
 from webhook.cluster.source import FactSource
 from webhook.configuration import Configuration
@@ -89,6 +90,11 @@ class Process(BaseApplication):  # type: ignore[misc]
         metrics.registry.register(ServerState(self._facts, self.readiness, trail, self._certificate))
         live = self._facts if isinstance(self._facts, RememberingFacts) else None
         claims, view = (live.claims, live.view) if live is not None else (None, None)
+        if view is not None:
+            namespace = self._configuration.namespace
+            view.when_released = lambda release: trail.write(
+                record_of_release(release, namespace=namespace, guard_version=self._version)
+            )
         guard = Guard(self._facts, self._configuration, trail, metrics, self._version, claims=claims, view=view)
         app = create_app(guard, self.readiness, metrics, server.max_body)
         return Adapter(app, guard, self._facts, server.threads)
