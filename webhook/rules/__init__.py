@@ -29,9 +29,9 @@ from webhook.rules import (
     unaccounted_access,
     workloads_running,
 )
-from webhook.rules.concern import subject_of
+from webhook.rules.concern import rests_on_phase, subject_of
 
-__all__ = ["RULES", "judge", "subject_of"]
+__all__ = ["RULES", "judge", "rests_on_phase", "subject_of"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,10 @@
 """Is a request ours at all, and what does judging it need: nothing, the cached facts, or live ones."""
 
+from webhook.ownership.change import Change
 from webhook.ownership.custom_resources import kind_of
+from webhook.ownership.facts import Facts
 from webhook.ownership.fields import at
+from webhook.ownership.objects import Pod
 from webhook.ownership.owners import plugin_owner
 from webhook.ownership.request import Request
 from webhook.ownership.settings import Settings
@@ -54,3 +57,17 @@ def _is_plugin(request: Request, settings: Settings) -> bool:
     """Whether the object is or was a device plugin, or infrastructure's generated DaemonSet, by structure."""
     candidates = [item for item in (request.object, request.old_object) if item is not None]
     return any(at(item, "spec") is not None and plugin_owner(item, settings) is not None for item in candidates)
+
+
+def rests_on_phase(request: Request, facts: Facts, settings: Settings) -> bool:
+    """Whether the verdict on a Pod's request depends on the phase, and so on what the guard's Lease says.
+
+    It does for a Pod that reaches an NPU by any path, and for one of a device plugin; every other Pod passes anyway.
+    """
+    by_name = request.resource == "bindings" or request.sub_resource in ("binding", "eviction")
+    if by_name or request.operation == "DELETE":
+        pod = facts.pods_by_name.get((request.namespace, request.object_name))
+    else:
+        after = Change(request, settings).after
+        pod = after if isinstance(after, Pod) else None
+    return pod is not None and (bool(facts.paths_of(pod)) or facts.owner_of(pod) is not None)

@@ -17,7 +17,7 @@ from webhook.cluster.source import FactSource
 from webhook.configuration import Configuration
 from webhook.ownership.request import Request
 from webhook.ownership.verdict import Finding, Judged, Observation, Subject, Verdict
-from webhook.rules import judge, subject_of
+from webhook.rules import judge, rests_on_phase, subject_of
 
 DEFAULT_TIMEOUT = 10.0
 MAX_TIMEOUT = 30.0
@@ -95,8 +95,10 @@ class Guard:
         return subject_of(request, self._configuration) in _READ_LIVE
 
     def lacks_lease(self, request: Request) -> bool:
-        """Whether this request is a Pod's, and what is known of the Lease is too old to judge it by."""
-        return self._view is not None and not self._view.fresh and subject_of(request, self._configuration) == "pod"
+        """Whether what is known of the Lease is too old to judge this Pod's request by; most do not depend on it."""
+        if self._view is None or self._view.fresh or subject_of(request, self._configuration) != "pod":
+            return False
+        return rests_on_phase(request, self._facts.cached(), self._configuration)
 
     def answer(self, request: Request, arrival: Arrival) -> bytes:
         """Return the AdmissionReview that answers `request`. Decisions that are to be recorded leave a record.
