@@ -43,7 +43,7 @@ class OwnerReference:
 
 @dataclass(frozen=True, slots=True)
 class Meta:
-    """What of an object's metadata decides."""
+    """What of an object's metadata decides. `managers` are the field managers that have written it."""
 
     ref: Ref
     uid: str = ""
@@ -52,6 +52,7 @@ class Meta:
     deleting: bool = False
     owners: tuple[OwnerReference, ...] = ()
     created: datetime | None = None
+    managers: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 4)."""
 
 from webhook.ownership.facts import Facts
-from webhook.ownership.objects import DaemonSet
+from webhook.ownership.git_sync import sync_of
+from webhook.ownership.objects import CustomResource, DaemonSet
 from webhook.ownership.owners import Owner
 from webhook.ownership.phase import Phase
 from webhook.ownership.settings import Settings
@@ -16,22 +17,33 @@ _PLUGIN_LABELS = {
 
 
 def switch_native(facts: Facts, *, on: bool) -> str:
-    """Return the command that sets devicePlugin.enabled where the administrator sets it."""
-    if facts.aml_clusters and any(resource.effective for resource in facts.aml_clusters):
-        name = next(resource.meta.ref.name for resource in facts.aml_clusters if resource.effective)
+    """Return the command that sets devicePlugin.enabled where the administrator sets it.
+
+    Where Git keeps that object, the step before it is to suspend the sync.
+    """
+    effective = next((resource for resource in facts.aml_clusters if resource.effective), None)
+    if effective is not None:
         patch = (
             f'{{"spec":{{"components":{{"npuOperator":{{"values":{{"devicePlugin":{{"enabled":{_json(on)}}}}}}}}}}}}}'
         )
-        return f"kubectl patch amlcluster {name} --type merge -p '{patch}'"
+        return f"{_unsynced(effective)}kubectl patch amlcluster {effective.meta.ref.name} --type merge -p '{patch}'"
     patch = f'{{"spec":{{"devicePlugin":{{"enabled":{_json(on)}}}}}}}'
     asking = [resource for resource in facts.operator_ctls if resource.asks(Owner.NATIVE)]
     for resource in (*asking, *facts.operator_ctls):
         ref = resource.meta.ref
-        return f"kubectl -n {ref.namespace} patch npuoperatorctl {ref.name} --type merge -p '{patch}'"
+        command = f"kubectl -n {ref.namespace} patch npuoperatorctl {ref.name} --type merge -p '{patch}'"
+        return _unsynced(resource) + command
     if not facts.operator_ctls and facts.policies:
         patch = f'{{"spec":{{"devicePlugin":{{"managed":{_json(on)}}}}}}}'
-        return f"kubectl patch npuclusterpolicy {facts.policies[0].meta.ref.name} --type merge -p '{patch}'"
+        policy = facts.policies[0]
+        return f"{_unsynced(policy)}kubectl patch npuclusterpolicy {policy.meta.ref.name} --type merge -p '{patch}'"
     return f"kubectl -n <namespace> patch npuoperatorctl <name> --type merge -p '{patch}'"
+
+
+def _unsynced(resource: CustomResource) -> str:
+    """The step before a change that Git would undo, "" when nothing is seen to."""
+    sync = sync_of(resource.meta)
+    return f"{sync.suspend}, then " if sync is not None else ""
 
 
 def _json(value: bool) -> str:
@@ -44,8 +56,9 @@ def remove(owner: Owner, facts: Facts) -> str:
     if owner is Owner.NATIVE and (facts.operator_ctls or facts.policies or facts.aml_clusters):
         return switch_native(facts, on=False)
     if owner is Owner.HAMI and facts.hami_plugins:
-        ref = facts.hami_plugins[0].meta.ref
-        return f"kubectl -n {ref.namespace} delete {_HAMI_KIND} {ref.name}"
+        plugin = facts.hami_plugins[0]
+        ref = plugin.meta.ref
+        return f"{_unsynced(plugin)}kubectl -n {ref.namespace} delete {_HAMI_KIND} {ref.name}"
     daemon_set = _daemon_set(owner, facts)
     if daemon_set is not None:
         ref = daemon_set.meta.ref

@@ -65,6 +65,7 @@ def read_meta(item: Object) -> Meta:
         deleting=bool(metadata.get("deletionTimestamp")),
         owners=tuple(_owner_reference(entry) for entry in mappings(metadata.get("ownerReferences"))),
         created=read_time(metadata.get("creationTimestamp")),
+        managers=frozenset(text(entry.get("manager")) for entry in mappings(metadata.get("managedFields"))),
     )
 
 

@@ -5,12 +5,14 @@ own file, the table below and its cases.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from webhook.ownership.change import Change
 from webhook.ownership.containers import deletions_in, holds_others
 from webhook.ownership.facts import Facts
+from webhook.ownership.git_sync import sync_of
 from webhook.ownership.pods import pods_of_templates
+from webhook.ownership.reading import read_meta
 from webhook.ownership.request import Request
 from webhook.ownership.settings import Mode, Settings
 from webhook.ownership.situation import Pool, Situation, situation
@@ -73,6 +75,8 @@ def judge(request: Request, facts: Facts, settings: Settings) -> Verdict:
         return Verdict(subject)
     standing = situation(facts, settings)
     judged = list(_templates(change, standing) if subject == "template" else _judge(change, standing))
+    if subject == "owner":
+        judged = _with_sync_suspended(change, judged)
     pool = _pool(change, standing)
     return Verdict(
         subject,
@@ -101,6 +105,18 @@ def _judge(change: Change, standing: Situation) -> Iterator[Judged]:
                 if key not in seen:
                     seen.add(key)
                     yield Judged(finding, rule.mode(standing.settings))
+
+
+def _with_sync_suspended(change: Change, judged: list[Judged]) -> list[Judged]:
+    """Tell whoever reads the log of a Git controller that its sync must be suspended, else it asks again and again."""
+    denial = next((one for one in judged if one.finding.effect == "deny"), None)
+    sync = sync_of(read_meta(change.request.subject)) if change.request.user.is_service_account else None
+    if denial is None or sync is None:
+        return judged
+    finding = denial.finding
+    step = f"{sync.suspend}, since it writes this again and again; {finding.next_step}".removesuffix("; ")
+    told = replace(denial, finding=replace(finding, next_step=step))
+    return [told if one is denial else one for one in judged]
 
 
 def _templates(change: Change, standing: Situation) -> Iterator[Judged]:

@@ -12,9 +12,8 @@ The native operator is every identity of `identities.nativeOperator`, for policy
 `unverified-identity`, and a person may not.
 
 Deleting a Pod of the native plugin is no way to stop it: denied while the scope is not settled, a warning when it is
-(the
-Pod comes back). Allowed with a warning: a Pod that is not Ready while its owner starts, and one whose DaemonSet is gone
-while its owner leaves. Eviction only ever warns.
+(the Pod comes back). Allowed with a warning: a Pod that is not Ready while its owner starts, and one whose DaemonSet is
+gone while its owner leaves. Eviction only ever warns.
 """
 
 from collections.abc import Iterator

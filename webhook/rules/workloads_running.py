@@ -63,9 +63,15 @@ def _lost(change: Change, loss: Loss, standing: Situation) -> Iterator[Finding]:
         "deny" if phase.name == "settled" else "warn",
         f"{change.ref} would {doing} {loss.owner} under {_count(found)}",
         shown(found),
-        f"stop them first ({_stop(found[0])}), then repeat this",
+        f"stop them first ({_stop(found[0])}), then repeat this{_in_place(change)}",
         causes=(loss.field,),
     )
+
+
+def _in_place(change: Change) -> str:
+    """For those who delete and apply again what they only want to change."""
+    deletes = change.request.operation == "DELETE" and change.deleted is None
+    return f"; to change {change.ref} instead of removing it, apply the new one in place" if deletes else ""
 
 
 def _phase(owner: Owner, standing: Situation) -> Phase | None:
