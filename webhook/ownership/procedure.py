@@ -98,17 +98,15 @@ def watch_starting(owner: Owner, facts: Facts) -> str:
 
 
 def next_step(phase: Phase, facts: Facts, settings: Settings) -> str:
-    """Return the procedure's next step in `phase`, for somebody who wants NPU Pods to run."""
+    """Return the procedure's next step in `phase`, for somebody who wants NPU Pods to run, and the way back where there
+    is one."""
     match phase.name:
         case "unowned":
             return f"enable one owner: {switch_native(facts, on=True)} or create the HAMiAscendDevicePlugin"
         case "starting":
-            step = f"wait for the roll-out ({watch_starting(phase.owners[0], facts)})"
-            return f"{step}; cordoning a broken node excuses it" if phase.lacking else step
+            return _start(phase, facts)
         case "leaving":
-            gone = " and ".join(phase.owners)
-            commands = "; ".join(dict.fromkeys(watch_leaving(owner, facts) for owner in phase.owners))
-            return f"wait until nothing of {gone} is left ({commands}), then enable the new owner"
+            return _leave(phase, facts)
         case "conflict":
             choices = " or ".join(remove(owner, facts) for owner in phase.desired)
             return f"leave one owner only: {choices}"
@@ -117,6 +115,35 @@ def next_step(phase: Phase, facts: Facts, settings: Settings) -> str:
             return f"see why the guard cannot read the cluster: {logs}"
         case "settled":
             return f"keep {phase.owners[0]}, or give it up first: {remove(phase.owners[0], facts)}"
+
+
+def _start(phase: Phase, facts: Facts) -> str:
+    owner = phase.owners[0]
+    excuse = "; cordoning a broken node excuses it" if phase.lacking else ""
+    return (
+        f"wait for the roll-out ({watch_starting(owner, facts)}){excuse}; "
+        f"if it does not come up, take it back: {remove(owner, facts)}"
+    )
+
+
+def _leave(phase: Phase, facts: Facts) -> str:
+    gone = " and ".join(phase.owners)
+    commands = "; ".join(dict.fromkeys(watch_leaving(owner, facts) for owner in phase.owners))
+    step = (
+        f"wait until nothing of {gone} is left ({commands}), then enable the new owner; if it stays, stop and look at "
+    )
+    step += f"the status and the logs of its operator{_operator(phase.owners[0], facts)}"
+    return f"{step}, or ask it back: {ask_back(phase.owners[0], facts)}" if len(phase.owners) == 1 else step
+
+
+def _operator(owner: Owner, facts: Facts) -> str:
+    """The command that shows the status of what the owner's operator works on, "" when there is nothing to show."""
+    resources = {Owner.NATIVE: facts.operator_ctls, Owner.HAMI: facts.hami_plugins}.get(owner, ())
+    kinds = {Owner.NATIVE: "npuoperatorctl", Owner.HAMI: _HAMI_KIND}
+    for resource in resources:
+        ref = resource.meta.ref
+        return f" (kubectl -n {ref.namespace} get {kinds[owner]} {ref.name} -o yaml)"
+    return ""
 
 
 def _daemon_set(owner: Owner, facts: Facts) -> DaemonSet | None:

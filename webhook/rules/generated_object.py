@@ -129,7 +129,7 @@ def _instead(change: Change, owner: Owner | None, standing: Situation) -> str:
     if change.request.operation == "CREATE":
         return f"leave it to the operator, which makes it when the custom resource of {owner} asks for it"
     if _restarts(change):
-        return f"to restart the plugin delete its Pods one by one: {watch_leaving(owner, standing.facts)}"
+        return f"to restart the plugin delete its Pods one by one ({watch_leaving(owner, standing.facts)} lists them)"
     return f"to stop the plugin give its owner up: {remove(owner, standing.facts)}"
 
 

@@ -63,8 +63,12 @@ def _start(change: Change, standing: Situation) -> Iterator[Finding]:
         if standing.unknown is not None:
             seen = standing.unknown.evidence
         if seen:
+            known = standing.unknown is None
+            when = (
+                "during an upgrade or reboot" if known else "while it is unknown whether a node is upgraded or rebooted"
+            )
             step = _WAIT if standing.unknown is None else next_step(standing.unknown, facts, settings)
-            yield Finding(ID, "deny", f"{change.ref} would {what} during an upgrade or reboot", seen, step)
+            yield Finding(ID, "deny", f"{change.ref} would {what} {when}", seen, step)
 
 
 def _driver(change: Change, standing: Situation) -> Iterator[Finding]:

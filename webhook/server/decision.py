@@ -130,7 +130,7 @@ class Guard:
             return judge(request, self._facts.cached(), self._configuration)
         left = arrival.left
         if left <= 0:
-            return _too_late(subject, arrival)
+            return too_late(subject, arrival)
         if self._claims is None:
             return judge(request, self._facts.live(left), self._configuration)
         return self._claims.decide(request, self._facts.live, lambda: max(0.1, arrival.left))
@@ -145,7 +145,7 @@ class Guard:
         raise HandOverError("This replica could not read the guard's Lease in time.")
 
 
-def _too_late(subject: Subject, arrival: Arrival) -> Verdict:
+def too_late(subject: Subject, arrival: Arrival) -> Verdict:
     """The answer when there is no time left to read the cluster: `unknown` is a verdict of its own, and no pass."""
     waited = Observation(
         "the request", "", f"waited {arrival.elapsed:.1f} s of the {arrival.timeout:.1f} s that it has"
