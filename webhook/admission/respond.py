@@ -5,12 +5,13 @@ Warnings keep to what the API server passes on: 256 characters each, 4,096 toget
 Audit annotations (keys without a prefix: the API server adds the webhook's name) tell the story in its own audit log.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import orjson
 
-from webhook.ownership.verdict import Judged, Verdict
+from webhook.ownership.verdict import Finding, Judged, Verdict
 
 MAX_MESSAGE = 4096
 MAX_WARNING = 256
@@ -62,13 +63,19 @@ def _warning(one: Judged) -> str:
     if finding.effect == "deny":
         full = f"[{finding.rule}] would be denied (the rule's mode is {one.mode}): {finding.what}."
     else:
-        full = finding.message()
-        if len(full) > MAX_WARNING:
-            full = f"[{finding.rule}] {finding.what}."
+        full = next(
+            (text for text in _shorter(finding) if len(text) <= MAX_WARNING), f"[{finding.rule}] {finding.what}."
+        )
     if finding.next_step and finding.next_step not in full:
         with_next = f"{full} Next: {finding.next_step}."
         full = with_next if len(with_next) <= MAX_WARNING else full
     return _cut(full.translate(_ESCAPED_IN_ONE_LINE), MAX_WARNING)
+
+
+def _shorter(finding: Finding) -> Iterator[str]:
+    """The whole message, and the same without the next step."""
+    yield finding.message()
+    yield replace(finding, next_step="").message()
 
 
 def _status(verdict: Verdict) -> dict[str, Any]:
