@@ -45,3 +45,10 @@ def until_advertised(api: Api, wanted: dict[str, str], *nodes: str) -> None:
 def until_gone(api: Api, *paths: str) -> None:
     """Wait until none of these objects is stored any more. AssertionError after 30 s."""
     eventually(lambda: not any(api.get(path) for path in paths))
+
+
+def policy_writes(api: Api) -> float:
+    """How many times a NPUClusterPolicy was updated, in the API server's own count."""
+    marks = ("apiserver_request_total{", 'verb="PUT"', 'resource="npuclusterpolicies"', 'code="200"', 'subresource=""')
+    lines = api.text("GET", "/metrics").decode().splitlines()
+    return sum(float(line.split()[-1]) for line in lines if all(mark in line for mark in marks))

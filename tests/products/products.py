@@ -24,6 +24,7 @@ from tests.waiting import eventually
 
 AnyLoop = TypeVar("AnyLoop", bound=Loop)
 _DAEMONSETS = path_of("apps/v1", "DaemonSet")
+_NOBODY_IS_ASKED = "system:kube-controller-manager"
 _MANIFESTS = Path(__file__).parent / "manifests"
 
 
@@ -68,7 +69,7 @@ class Products:
     `hami_operator`, `aml_operator`, `kubelet`, those that were chosen (AttributeError for the others).
 
     What a test makes in addition (nodes, and Pods that are on them or ask for NPUs) is cleared away too.
-    Clearing away is done by force as administrator: no operator is asked, no admission may stand in the way.
+    Clearing away is done by force, as a system controller: no operator is asked, no admission stands in the way.
     """
 
     helm_operator: HelmOperator
@@ -80,6 +81,7 @@ class Products:
     def __init__(self, kubeconfig: Path | str, setup: Setup | None = None) -> None:
         self.setup = setup or Setup()
         self.admin = Api.from_kubeconfig(kubeconfig)
+        self._force = self.admin.impersonating(_NOBODY_IS_ASKED, "system:masters")
         self._kubeconfig = kubeconfig
         self._installed: list[Object] = []
         self.loops: list[Loop] = []
@@ -176,12 +178,12 @@ class Products:
         found += [ds for ds in self.admin.items(_DAEMONSETS) if owner_of(ds["spec"]["template"])]
         found += [pod for pod in self.admin.items("/api/v1/pods") if owner_of(pod) or asks_for_npu(pod)]
         for thing in found:
-            self.admin.force_away(thing)
+            self._force.force_away(thing)
         nodes = self.admin.items("/api/v1/nodes", labelSelector="accelerator")
         for node in nodes:
-            delete_node(self.admin, node["metadata"]["name"])
+            delete_node(self._force, node["metadata"]["name"])
         runtime_class = self.admin.get(npu_operator.RUNTIME_CLASS)
-        self.admin.delete(npu_operator.RUNTIME_CLASS)
+        self._force.delete(npu_operator.RUNTIME_CLASS)
         return [path_to(thing) for thing in [*found, *nodes, *([runtime_class] if runtime_class else [])]]
 
     def _clear_away(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from tests.products import aml_operator, hami_operator
 from tests.products.api import Object
 
@@ -35,3 +37,8 @@ def workload(name: str, resource: str, namespace: str = "default", count: int = 
     container = {"name": "train", "image": "example/train:1", "resources": {"limits": {resource: str(count)}}}
     spec = {"runtimeClassName": "ascend", "containers": [container]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace}, "spec": spec}
+
+
+def as_json(item: Object) -> str:
+    """The object as kubectl reads it from a file."""
+    return json.dumps(item)
