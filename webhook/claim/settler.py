@@ -98,7 +98,8 @@ def due(facts: Facts, settings: Settings) -> Memory:
 
     An owner that is not alone in its pool any more, or not asked for, is not settled. One that has been rolled out is,
     and so is one that had settled and whose giving up has come to nothing; not while a claim of giving it up may still
-    become true. Without any Lease, an owner whose chips a workload uses was there before the guard.
+    become true. Without any Lease, an owner whose chips a workload uses was there before the guard; where none is seen
+    and chips are advertised and used all the same, it is a foreign one that nobody sees.
     """
     memory = facts.memory
     standing = situation(facts, settings)
@@ -134,11 +135,16 @@ def _wanted(standing: Situation) -> frozenset[Owner]:
 def _in_operation(standing: Situation) -> tuple[Owner, ...]:
     """The owners that start by the facts while a workload runs on their chips: the guard came late, not a switch."""
     found: list[Owner] = []
-    running = [one for one in holders(standing.facts, standing.settings) if one.pod.phase == "Running"]
+    running = [
+        one for one in holders(standing.facts, standing.settings) if one.pod.phase == "Running" and one.hold == "holds"
+    ]
     for pool in standing.pools:
         owner = pool.phase.owner
         if owner is None or pool.phase.name != "starting":
             continue
-        if any(one.hold == "holds" and one.pod.node in pool.nodes and serves(owner, one) for one in running):
+        if any(one.pod.node in pool.nodes and serves(owner, one) for one in running):
             found.append(owner)
+    serving = {node.name for node in standing.facts.nodes.values() if node.ready and any(node.allocatable.values())}
+    if not standing.active and any(one.pod.node in serving for one in running):
+        found.append(Owner.FOREIGN)
     return tuple(found)

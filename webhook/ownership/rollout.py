@@ -10,6 +10,7 @@ from webhook.ownership.owners import Owner
 from webhook.ownership.resources import served_by
 from webhook.ownership.scope import Selector
 from webhook.ownership.settings import Settings
+from webhook.ownership.traces import foreign_is_unseen
 from webhook.ownership.verdict import Observation
 from webhook.ownership.workload import is_ascend_driver
 
@@ -123,7 +124,8 @@ def _lack(
         if other is not owner:
             return Observation(name, "", f"runs {pod.meta.ref} of {other}")
     own = [pod for other, pod in pods if other is owner]
-    if not any(pod.ready and not pod.meta.deleting for pod in own):
+    unseen = owner is Owner.FOREIGN and foreign_is_unseen(facts)
+    if not unseen and not any(pod.ready and not pod.meta.deleting for pod in own):
         broken = next((f"{pod.meta.ref} is not Ready" for pod in own), f"no plugin Pod of {owner} runs there")
         return Observation(name, "", f"is not served: {broken}")
     if owner is Owner.DRA:

@@ -28,13 +28,14 @@ class Trace:
     owner: Owner
     observation: Observation
     desired: bool
-    source: Literal["resource", "plugin", "pod"]
+    source: Literal["resource", "plugin", "pod", "node"]
     selector: Selector | None = None
 
 
 def traces(facts: Facts) -> tuple[Trace, ...]:
     """Return every trace of every owner, the objects that ask first."""
-    return (*_asking(facts), *_managing(facts), *_daemon_sets(facts), *_pods(facts))
+    found = (*_asking(facts), *_managing(facts), *_daemon_sets(facts), *_pods(facts))
+    return found or tuple(_unseen(facts))
 
 
 def policy_is_generated(policy: CustomResource, facts: Facts) -> bool:
@@ -63,6 +64,24 @@ def daemon_set_is_generated(daemon_set: DaemonSet, facts: Facts) -> bool:
             return any(
                 resource.asks(owner) for resource in (*facts.operator_ctls, *facts.policies) if owner is not None
             )
+
+
+def foreign_is_unseen(facts: Facts) -> bool:
+    """Whether the foreign owner of this cluster is one that no object shows (a systemd unit, an unknown kind)."""
+    return not any(daemon_set.owner is Owner.FOREIGN for daemon_set in facts.daemon_sets)
+
+
+def _unseen(facts: Facts) -> Iterator[Trace]:
+    """A foreign owner that was adopted and that no object shows: there while a Ready node advertises chips."""
+    if Owner.FOREIGN not in facts.memory.settled or not facts.memory.adopted:
+        return
+    for node in facts.nodes.values():
+        served = [f"{key}: {amount}" for key, amount in sorted(node.allocatable.items()) if amount > 0]
+        if node.ready and served:
+            seen = Observation(
+                f"Node {node.name}", "status.allocatable", f"has {', '.join(served)} of an unseen plugin"
+            )
+            yield Trace(Owner.FOREIGN, seen, desired=True, source="node")
 
 
 def _asking(facts: Facts) -> Iterator[Trace]:

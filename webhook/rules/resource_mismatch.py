@@ -17,6 +17,7 @@ from webhook.ownership.objects import Pod
 from webhook.ownership.owners import Owner
 from webhook.ownership.pods import pools_open_to
 from webhook.ownership.situation import Situation
+from webhook.ownership.traces import foreign_is_unseen
 from webhook.ownership.verdict import Finding, Observation
 
 ID = "resource-mismatch"
@@ -45,7 +46,7 @@ def judge(change: Change, standing: Situation) -> Iterator[Finding]:
         for pool in pools_open_to(pod, standing)
         if pool.phase.name == "settled" and pool.phase.owner is not None
     ]
-    if not owners:
+    if not owners or (Owner.FOREIGN in owners and foreign_is_unseen(standing.facts)):
         return
     if not any(owner in pod.access.servers for owner in owners):
         names = " and ".join(owners)
