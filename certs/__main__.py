@@ -1,13 +1,13 @@
 """`python -m certs`: make, look at, check and renew the certificates in a folder."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import click
 
 from certs import store
-from certs.authority import AUTHORITY_DAYS, LEAF_DAYS, make_authority, sign_leaf
+from certs.authority import AUTHORITY_LIFE, LEAF_LIFE, make_authority, sign_leaf
 from certs.bundle import AUTHORITY_CERTIFICATE, SERVING_CERTIFICATE, decode, encode_authority, encode_serving
 from certs.checks import problems
 from certs.errors import CertificateError
@@ -44,8 +44,8 @@ _dns_names = click.option(
 )
 _days = click.option(
     "--days",
-    type=click.IntRange(1, AUTHORITY_DAYS),
-    default=LEAF_DAYS,
+    type=click.IntRange(1, AUTHORITY_LIFE.days),
+    default=LEAF_LIFE.days,
     show_default=True,
     help="Life of the server certificate.",
 )
@@ -98,7 +98,7 @@ def init(
         raise click.UsageError("Name at least one host: --dns-name, --service with --namespace, or --loopback.")
     now = _now()
     authority = make_authority(now)
-    leaf = sign_leaf(authority, names, now, days)
+    leaf = sign_leaf(authority, names, now, timedelta(days=days))
     try:
         store.write(folder, encode_authority(authority) | encode_serving(leaf), replace=force)
     except store.AlreadyThereError as error:
@@ -114,7 +114,7 @@ def init(
 def rotate(folder: Path, days: int) -> None:
     """Replace the server certificate by a new one: new key, same names, same authority."""
     bundle = decode(store.read(folder))
-    leaf = sign_leaf(bundle.authority(), names_of(bundle.pair.certificate), _now(), days)
+    leaf = sign_leaf(bundle.authority(), names_of(bundle.pair.certificate), _now(), timedelta(days=days))
     store.write(folder, encode_serving(leaf), replace=True)
     _say_written(folder, leaf)
 

@@ -9,11 +9,12 @@ import difflib
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import yaml
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
+from certs.authority import AUTHORITY_LIFE, DEFAULT_KEY, LEAF_LIFE, KeyKind
 from webhook.admission.review import MAX_BODY
 from webhook.cluster.errors import ManifestError
 from webhook.cluster.manifests import load_documents
@@ -51,6 +52,33 @@ class TLSFiles(Section):
         return self
 
 
+class CertificateSettings(Section):
+    """Where the serving certificate comes from.
+
+    `files`: the pair of `server.tls`, and nothing more. `provided`: that pair with its `ca.crt` beside it, checked
+    against the Service's names, and trusted by the webhook configuration. `self-managed`: made and renewed in a Secret
+    of the guard's namespace. A leaf and an authority are renewed at two thirds of their lives; a new authority signs
+    once it has been trusted for `trust_before_use`.
+    """
+
+    mode: Literal["files", "provided", "self-managed"] = "files"
+    secret_name: str = "ascend-owner-guard-tls"  # noqa: S105 - a name, no secret
+    service: str = "ascend-owner-guard"
+    webhook: str = "ascend-owner-guard"
+    leaf_life: Duration = LEAF_LIFE
+    authority_life: Duration = AUTHORITY_LIFE
+    trust_before_use: Duration = timedelta(minutes=2)
+    key: KeyKind = DEFAULT_KEY
+
+    @model_validator(mode="after")
+    def _authority_outlives(self) -> Self:
+        if self.leaf_life * 2 > self.authority_life:
+            raise ValueError("authorityLife must be at least twice leafLife")
+        if self.trust_before_use * 4 > self.leaf_life:
+            raise ValueError("leafLife must be at least four times trustBeforeUse")
+        return self
+
+
 class ServerSettings(Section):
     """The serving process.
 
@@ -66,6 +94,7 @@ class ServerSettings(Section):
     keep_alive: Duration = timedelta(seconds=120)
     graceful_timeout: Duration = timedelta(seconds=15)
     tls: TLSFiles = TLSFiles()
+    certificates: CertificateSettings = CertificateSettings()
 
     @field_validator("keep_alive")
     @classmethod

@@ -1,13 +1,16 @@
 """The chart's webhook entries at a real API server, with a server behind them that only says which one called."""
 
+import base64
 import json
 import ssl
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from certs import authority, bundle, names
 from tests.controlplane.plane import ControlPlane
 from tests.guard.installed import NAME, InstalledGuard
 from tests.products.api import Answer, Api, Object, path_of
@@ -30,6 +33,7 @@ class InstalledEntries(InstalledGuard):
 
     def start(self) -> None:
         """Give each entry its path, and serve."""
+        self._trust()
         live = json.loads(self.plane.kubectl("get", "validatingwebhookconfiguration", NAME, "-o", "json").stdout)
         patch = [
             {
@@ -45,6 +49,22 @@ class InstalledEntries(InstalledGuard):
         context.load_cert_chain(self.folder / "tls.crt", self.folder / "tls.key")
         self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         threading.Thread(target=self._server.serve_forever, name="entries", daemon=True).start()
+        self.plane.kubectl("patch", "validatingwebhookconfiguration", NAME, "--type=json", "-p", json.dumps(patch))
+
+    def _trust(self) -> None:
+        """Issue the serving certificate, and tell the API server alone whom to trust."""
+        issuer = authority.make_authority(datetime.now(UTC))
+        dns = (*names.service_names(NAME, NAMESPACE), *names.LOOPBACK)
+        leaf = authority.sign_leaf(issuer, dns, datetime.now(UTC))
+        files = {**bundle.encode_authority(issuer), **bundle.encode_serving(leaf)}
+        for file, content in files.items():
+            (self.folder / file).write_bytes(content)
+        trusted = base64.b64encode((self.folder / "ca.crt").read_bytes()).decode()
+        live = json.loads(self.plane.kubectl("get", "validatingwebhookconfiguration", NAME, "-o", "json").stdout)
+        patch = [
+            {"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": trusted}
+            for index in range(len(live["webhooks"]))
+        ]
         self.plane.kubectl("patch", "validatingwebhookconfiguration", NAME, "--type=json", "-p", json.dumps(patch))
 
     def kill(self, index: int | None = None) -> None:

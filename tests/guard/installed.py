@@ -6,17 +6,16 @@ import ssl
 import sys
 import urllib.error
 import urllib.request
-from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import yaml
 
-from certs import authority, bundle, names
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.process import Process, free_port
 from tests.guard.balancer import Balancer
+from tests.products.api import Api
 from tests.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
@@ -41,7 +40,6 @@ class InstalledGuard:
         self._ports = [self.port] if replicas == 1 else [free_port() for _ in range(replicas)]
         self._balancer: Balancer | None = None
         self._processes: dict[int, Process] = {}
-        self._authority = authority.make_authority(datetime.now(UTC))
 
     @property
     def url(self) -> str:
@@ -56,7 +54,6 @@ class InstalledGuard:
     def __enter__(self) -> Self:
         try:
             self._install()
-            self._trust()
             self.start()
         except BaseException:
             self._remove()
@@ -76,6 +73,11 @@ class InstalledGuard:
             if port not in self._processes or not self._processes[port].running:
                 self._processes[port] = self._serve(index, port)
         eventually(self.is_ready, timeout=30)
+        eventually(self.is_called, timeout=30)
+
+    def _certificate_options(self) -> list[str]:
+        """In mode self-managed none: the server makes its certificate itself, with the rights of the chart."""
+        return []
 
     def _serve(self, index: int, port: int) -> Process:
         servers = len(self.plane.urls)
@@ -84,8 +86,7 @@ class InstalledGuard:
             Path(sys.executable).with_name("ascend-guard"), "serve",
             f"--config={self.folder / 'config.yaml'}",
             f"--kubeconfig={kubeconfig}",
-            f"--tls-cert={self.folder / 'tls.crt'}",
-            f"--tls-key={self.folder / 'tls.key'}",
+            *self._certificate_options(),
             f"--bind=127.0.0.1:{port}",
         ]  # fmt: skip
         return Process(f"guard-{index}", command, self.log)
@@ -106,9 +107,40 @@ class InstalledGuard:
             assert process.running, f"a server has ended:\n{process.tail(40)}"
         return all(self.get("/readyz", port)[0] == 200 for port in self._ports)
 
+    def is_called(self) -> bool:
+        """Whether the API server trusts the certificate and gets an answer, by a dry run that one entry asks about."""
+        socket = "/var/lib/kubelet/device-plugins"
+        container = {"name": "c", "image": "x", "volumeMounts": [{"name": "s", "mountPath": socket}]}
+        labels = {"app": "is-called"}
+        item = {
+            "apiVersion": "apps/v1",
+            "kind": "DaemonSet",
+            "metadata": {"name": "is-called", "namespace": NAMESPACE},
+            "spec": {
+                "selector": {"matchLabels": labels},
+                "template": {
+                    "metadata": {"labels": labels},
+                    "spec": {"containers": [container], "volumes": [{"name": "s", "hostPath": {"path": socket}}]},
+                },
+            },
+        }
+        path = f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets"
+        apis = [Api.from_kubeconfig(kubeconfig) for kubeconfig in self.plane.kubeconfigs]
+        answers = [api.answer("POST", path, item, dryRun="All") for api in apis]
+        return not any("failed calling webhook" in answer.message for answer in answers)
+
+    @property
+    def tls(self) -> ssl.SSLContext:
+        """What a client needs that calls a server itself: it trusts whom the API server trusts."""
+        live = json.loads(self.plane.kubectl("get", "validatingwebhookconfiguration", NAME, "-o", "json").stdout)
+        trusted = base64.b64decode(live["webhooks"][0]["clientConfig"].get("caBundle", ""))
+        context = ssl.create_default_context(cadata=trusted.decode()) if trusted else ssl.create_default_context()
+        context.check_hostname = False  # it is for the Service's names, and called by the loopback's here
+        return context
+
     def get(self, path: str, port: int | None = None) -> tuple[int, str]:
         """GET from a server itself: status (0: no answer) and body."""
-        context = ssl.create_default_context(cafile=str(self.folder / "ca.crt"))
+        context = self.tls
         try:
             with urllib.request.urlopen(
                 f"https://localhost:{port or self._ports[0]}{path}", timeout=5, context=context
@@ -137,21 +169,6 @@ class InstalledGuard:
         self.plane.kubectl("-n", NAMESPACE, "patch", "service", NAME, "--type=merge", "-p", json.dumps({"spec": spec}))
         if self.plane.controllers:
             self.plane.kubectl("-n", NAMESPACE, "rollout", "status", f"deployment/{NAME}", "--timeout=60s")
-
-    def _trust(self) -> None:
-        """Issue the serving certificate, and tell the API server alone whom to trust."""
-        dns = (*names.service_names(NAME, NAMESPACE), *names.LOOPBACK)
-        leaf = authority.sign_leaf(self._authority, dns, datetime.now(UTC))
-        files = {**bundle.encode_authority(self._authority), **bundle.encode_serving(leaf)}
-        for file, content in files.items():
-            (self.folder / file).write_bytes(content)
-        trusted = base64.b64encode((self.folder / "ca.crt").read_bytes()).decode()
-        live = json.loads(self.plane.kubectl("get", "validatingwebhookconfiguration", NAME, "-o", "json").stdout)
-        patch = [
-            {"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": trusted}
-            for index in range(len(live["webhooks"]))
-        ]
-        self.plane.kubectl("patch", "validatingwebhookconfiguration", NAME, "--type=json", "-p", json.dumps(patch))
 
     def _remove(self) -> None:
         self.kill()

@@ -30,6 +30,12 @@ rules:
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
+RENEWING = {
+    "certificates": {"leafLife": "6s", "authorityLife": "1h"},
+    "config": {"server": {"certificates": {"trustBeforeUse": "1s"}}},
+}
+"""The certificate is renewed while we look."""
+
 Right = tuple[str, str, str, str]
 """API group, resource, verb, and the one name that it holds for ("": all)."""
 
@@ -44,7 +50,7 @@ def plane() -> Iterator[ControlPlane]:
                 for crd in crds(file, group):
                     admin.apply(crd)
         admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "npu-operator"}})
-        with InstalledGuard(plane):
+        with InstalledGuard(plane, RENEWING):
             _claim_twice(admin)
             eventually(lambda: ("coordination.k8s.io", "leases", "update", NAME) in used(plane))
             yield plane
@@ -87,10 +93,12 @@ def events(plane: ControlPlane) -> list[dict[str, Any]]:
 
 def used(plane: ControlPlane) -> set[Right]:
     """The rights that these requests needed; one for a single name only where the chart grants no more."""
-    named = ("configmaps", "leases")
+    named = ("configmaps", "leases", "secrets", "validatingwebhookconfigurations")
     found = set()
     for event in events(plane):
         ref = event["objectRef"]
+        if ref["resource"] == "selfsubjectreviews":
+            continue  # everybody may ask who they are
         name = ref.get("name", "") if ref["resource"] in named and event["verb"] != "create" else ""
         found.add((ref.get("apiGroup", ""), ref["resource"], event["verb"], name))
     return found
@@ -121,7 +129,12 @@ def test_what_it_may_read_in_the_whole_cluster_is_what_facts_are_made_of(admin: 
         for group in kind.groups
         for verb in ("list", "watch")
     }
-    assert cluster == facts | {("authorization.k8s.io", "subjectaccessreviews", "create")}  # asks, and reads nothing
+    itself = {
+        ("authorization.k8s.io", "subjectaccessreviews", "create"),
+        ("admissionregistration.k8s.io", "validatingwebhookconfigurations", "get"),
+        ("admissionregistration.k8s.io", "validatingwebhookconfigurations", "patch"),
+    }
+    assert cluster == facts | itself
 
 
 def _split(rules: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -130,7 +143,9 @@ def _split(rules: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             yield {**rule, "resources": [resource]}
 
 
-def test_it_writes_nothing_but_its_lease_and_reads_nothing_else(plane: ControlPlane, admin: Api) -> None:
+def test_it_writes_its_lease_and_its_secret_and_one_field_of_its_entries_and_nothing_else(
+    plane: ControlPlane, admin: Api
+) -> None:
     """Asked of the API server for every resource that it serves and every verb, beyond what any ServiceAccount may."""
     anybody = ("system:serviceaccount:default:nobody", ["system:serviceaccounts", "system:authenticated"])
     more: dict[str, set[tuple[str, str, str]]] = {}
@@ -143,8 +158,8 @@ def test_it_writes_nothing_but_its_lease_and_reads_nothing_else(plane: ControlPl
             and not _may(admin, anybody, group, resource, verb, namespace)
         }
     everywhere = {(group, resource, verb) for group, resource, verb, name in granted(admin) if not name}
-    lease = ("coordination.k8s.io", "leases", "create")
-    assert more == {NAMESPACE: everywhere, "default": everywhere - {lease}}
+    own = {("coordination.k8s.io", "leases", "create"), ("", "secrets", "create")}
+    assert more == {NAMESPACE: everywhere, "default": everywhere - own}
 
 
 def _served(admin: Api) -> list[tuple[str, str]]:

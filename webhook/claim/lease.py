@@ -5,6 +5,7 @@ refused, since it names the uid that it was read with.
 """
 
 import logging
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Protocol
 
@@ -37,8 +38,12 @@ class Leases(Protocol):
 class LeaseStore:
     """The guard's Lease at one API server. Thread-safe: it keeps nothing."""
 
-    def __init__(self, connection: Connection, namespace: str) -> None:
+    def __init__(
+        self, connection: Connection, namespace: str, owners: Callable[[], list[dict[str, Any]]] = list
+    ) -> None:
+        """`owners` gives the ownerReferences of a new Lease, so that it goes with the chart. It may raise ApiError."""
         self._connection = connection
+        self._owners = owners
         self._namespace = namespace
         self._collection = api_path("apis", "coordination.k8s.io", "v1", "namespaces", namespace, "leases")
         self._path = f"{self._collection}/{LEASE_NAME}"
@@ -59,7 +64,7 @@ class LeaseStore:
         metadata = mapping(held.lease.get("metadata"))
         others = {key: value for key, value in mapping(metadata.get("annotations")).items() if key not in ANNOTATIONS}
         annotations = {**others, **write_memory(memory)}
-        body = {
+        body: dict[str, Any] = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
             "metadata": {**metadata, "name": LEASE_NAME, "namespace": self._namespace, "annotations": annotations},
@@ -73,6 +78,7 @@ class LeaseStore:
             if held.version:
                 answer = self._connection.send("PUT", self._path, body, timeout=timeout)
             else:
+                body["metadata"]["ownerReferences"] = self._owners()
                 answer = self._connection.send("POST", self._collection, body, timeout=timeout)
             return self._held(answer.object())
         except ApiError as error:

@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from certs import store
@@ -25,9 +25,11 @@ def make_certificate() -> tuple[Path, Path, Path]:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = cache / "ascend-owner-guard" / "demo"
     now = datetime.now(UTC)
-    authority = make_authority(now, days=2)
+    authority = make_authority(now, life=timedelta(days=2))
     public = {AUTHORITY_CERTIFICATE: encode_authority(authority)[AUTHORITY_CERTIFICATE]}  # its key is forgotten
-    store.write(folder, public | encode_serving(sign_leaf(authority, LOOPBACK, now, days=1)), replace=True)
+    store.write(
+        folder, public | encode_serving(sign_leaf(authority, LOOPBACK, now, life=timedelta(days=1))), replace=True
+    )
     return folder / AUTHORITY_CERTIFICATE, folder / SERVING_CERTIFICATE, folder / SERVING_KEY
 
 

@@ -5,6 +5,7 @@ import os
 import re
 import socket
 import sys
+import tempfile
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -17,6 +18,7 @@ from webhook.cluster.connection import Connection
 from webhook.cluster.files import FileCluster
 from webhook.cluster.source import FactSource
 from webhook.configuration import Configuration, load
+from webhook.server.keeper import CertificateKeeper
 from webhook.server.process import Process
 from webhook.server.remembering import RememberingFacts
 from webhook.server.tls import ServingCertificate
@@ -59,13 +61,15 @@ def serve(
         authority, tls_cert, tls_key = demonstration.make_certificate()
         cluster = demonstration.SAMPLE_CLUSTER
     configuration = _with_options(load(config, os.environ), tls_cert, tls_key, bind)
-    certificate = _certificate(configuration)
     _check_address(configuration.server.host, configuration.server.port)
-    facts = _facts(configuration, cluster, kubeconfig, context)
+    connect = _connect(kubeconfig, context)
+    keeper = _keeper(configuration, connect)
+    certificate = _certificate(configuration, keeper)
+    facts = _facts(configuration, cluster, connect)
     if demo:
         server = configuration.server
         when_listening = lambda: click.echo(demonstration.guide(facts, configuration, authority, server.port))  # noqa: E731
-    Process(configuration, facts, certificate, version("ascend-owner-guard"), when_listening).run()
+    Process(configuration, facts, certificate, version("ascend-owner-guard"), when_listening, keeper).run()
 
 
 def _with_options(
@@ -82,8 +86,25 @@ def _with_options(
     return configuration.model_copy(update={"server": configuration.server.model_copy(update=changes)})
 
 
-def _certificate(configuration: Configuration) -> ServingCertificate:
+def _keeper(configuration: Configuration, connect: Callable[[], Connection]) -> CertificateKeeper | None:
+    """Who looks after the certificate, None for files that somebody else looks after. Raises CertificateError."""
+    server = configuration.server
+    match server.certificates.mode:
+        case "files":
+            return None
+        case "provided":
+            folder = server.tls.certificate.parent if server.tls.certificate is not None else Path()
+        case "self-managed":
+            folder = Path(tempfile.mkdtemp(prefix="ascend-guard-tls-"))
+    keeper = CertificateKeeper(server.certificates, configuration.namespace, connect, folder)
+    keeper.begin()
+    return keeper
+
+
+def _certificate(configuration: Configuration, keeper: CertificateKeeper | None) -> ServingCertificate:
     files = configuration.server.tls
+    if keeper is not None and configuration.server.certificates.mode == "self-managed":
+        return ServingCertificate(keeper.certificate, keeper.key)
     if files.certificate is None or files.key is None:
         raise click.UsageError(
             "The API server calls webhooks over TLS only: give --tls-cert and --tls-key (or server.tls in the "
@@ -103,15 +124,22 @@ def _check_address(host: str, port: int) -> None:
         ) from error
 
 
-def _facts(
-    configuration: Configuration, cluster: Path | None, kubeconfig: Path | None, context: str | None
-) -> FactSource:
+def _connect(kubeconfig: Path | None, context: str | None) -> Callable[[], Connection]:
+    """How to connect to the cluster that is guarded. Calling it raises UsageError when none is named."""
+
+    def connect() -> Connection:
+        if kubeconfig is not None or context is not None:
+            return Connection.from_kubeconfig(kubeconfig, context)
+        if "KUBERNETES_SERVICE_HOST" in os.environ:
+            return Connection.in_cluster()
+        raise click.UsageError(
+            "This is no Pod of a cluster: say what to guard with --cluster DIR or --kubeconfig FILE, or try --demo."
+        )
+
+    return connect
+
+
+def _facts(configuration: Configuration, cluster: Path | None, connect: Callable[[], Connection]) -> FactSource:
     if cluster is not None:
         return FileCluster(cluster, configuration)
-    if kubeconfig is not None or context is not None:
-        return RememberingFacts(Connection.from_kubeconfig(kubeconfig, context), configuration)
-    if "KUBERNETES_SERVICE_HOST" in os.environ:
-        return RememberingFacts(Connection.in_cluster(), configuration)
-    raise click.UsageError(
-        "This is no Pod of a cluster: say what to guard with --cluster DIR or --kubeconfig FILE, or try --demo."
-    )
+    return RememberingFacts(connect(), configuration)

@@ -1,11 +1,12 @@
 """Whether a user may do something, by the API server's own authorizers: SubjectAccessReview."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from webhook.cluster.connection import Connection, api_path
 from webhook.cluster.errors import ApiError
-from webhook.ownership.fields import at, text
+from webhook.ownership.fields import at, mapping, text
 from webhook.ownership.request import User
 
 ACCESS_SECONDS = 2.0
@@ -67,7 +68,22 @@ class AccessReviews:
 
     def own_name(self) -> str:
         """Return the name of the user whose connection this is. Raises ApiError."""
+        return text(at(self._myself(), "username"))
+
+    def own_reference(self) -> list[dict[str, Any]]:
+        """Return the ownerReference to the ServiceAccount whose connection this is, none for other users.
+
+        What the guard makes carries it, so that it goes with the chart. Raises ApiError.
+        """
+        myself = self._myself()
+        prefix, _, account = text(myself.get("username")).rpartition(":")
+        uid = text(myself.get("uid"))
+        if not prefix.startswith("system:serviceaccount:") or not uid:
+            return []
+        return [{"apiVersion": "v1", "kind": "ServiceAccount", "name": account, "uid": uid}]
+
+    def _myself(self) -> Mapping[str, Any]:
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
         path = api_path("apis", "authentication.k8s.io", "v1", "selfsubjectreviews")
         answer = self._connection.send("POST", path, review, timeout=ACCESS_SECONDS).object()
-        return text(at(answer, "status.userInfo.username"))
+        return mapping(at(answer, "status.userInfo"))

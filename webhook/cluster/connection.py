@@ -125,8 +125,13 @@ class Connection:
         """GET `path` within `timeout` seconds. Raises ApiError."""
         return self._call("GET", path, query, None, timeout)
 
-    def send(self, method: Literal["POST", "PUT"], path: str, body: Mapping[str, Any], *, timeout: float) -> Answer:
-        """Create (POST) or replace (PUT) an object within `timeout` seconds; never repeated. Raises ApiError."""
+    def send(
+        self, method: Literal["POST", "PUT", "PATCH"], path: str, body: Mapping[str, Any], *, timeout: float
+    ) -> Answer:
+        """Create (POST), replace (PUT) or merge into (PATCH, lists by their keys) an object; never repeated.
+
+        `timeout` is in seconds. Raises ApiError.
+        """
         return self._call(method, path, None, orjson.dumps(body), timeout)
 
     def stream(self, path: str, query: Query, *, idle: float) -> "Stream":
@@ -172,7 +177,8 @@ class Connection:
         url = f"{self._host}{path}?{urlencode(query)}" if query else self._host + path
         headers = {"Accept": "application/json", "User-Agent": "ascend-owner-guard"}
         if body is not None:
-            headers["Content-Type"] = "application/json"
+            patches = method == "PATCH"
+            headers["Content-Type"] = "application/strategic-merge-patch+json" if patches else "application/json"
         with self._counting:
             self.requests += 1
         try:

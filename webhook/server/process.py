@@ -26,6 +26,7 @@ from webhook.server.app import create_app
 from webhook.server.asgi import Adapter
 from webhook.server.decision import Guard
 from webhook.server.gauges import ServerState
+from webhook.server.keeper import CertificateKeeper
 from webhook.server.readiness import Readiness
 from webhook.server.remembering import RememberingFacts
 from webhook.server.tls import ServingCertificate
@@ -46,13 +47,15 @@ class Process(BaseApplication):  # type: ignore[misc]
         certificate: ServingCertificate,
         version: str,
         when_listening: Callable[[], None] = lambda: None,
+        keeper: CertificateKeeper | None = None,
     ) -> None:
-        """`when_listening` is called once the port is open, before the first request is answered."""
+        """`when_listening` is called once the port is open, before the first request is answered; `keeper` renews."""
         self._configuration = configuration
         self._facts = facts
         self._certificate = certificate
         self._version = version
         self._when_listening = when_listening
+        self._keeper = keeper
         self.readiness = Readiness(facts)
         super().__init__()
 
@@ -67,8 +70,8 @@ class Process(BaseApplication):  # type: ignore[misc]
             "keepalive": 0,
             "graceful_timeout": max(1, int(server.graceful_timeout.total_seconds())),
             "timeout": _HANG_SECONDS,
-            "certfile": str(server.tls.certificate),
-            "keyfile": str(server.tls.key),
+            "certfile": str(self._certificate.certificate),
+            "keyfile": str(self._certificate.key),
             "ssl_context": lambda _configuration, _default: self._certificate.context,
             "limit_request_line": _REQUEST_LINE_BYTES,
             "limit_request_fields": _HEADER_FIELDS,
@@ -85,6 +88,8 @@ class Process(BaseApplication):  # type: ignore[misc]
     def load(self) -> Adapter:
         """Build the application; gunicorn calls this in the worker."""
         server = self._configuration.server
+        if self._keeper is not None:
+            self._keeper.start()
         metrics = Metrics(self._version)
         trail = AuditTrail(sys.stdout)
         metrics.registry.register(ServerState(self._facts, self.readiness, trail, self._certificate))

@@ -24,10 +24,11 @@ class RememberingFacts:
 
     def __init__(self, connection: Connection, settings: Settings) -> None:
         self._facts = ApiFacts(connection, settings)
-        leases = LeaseStore(connection, settings.namespace)
+        access = AccessReviews(connection)
+        leases = LeaseStore(connection, settings.namespace, access.own_reference)
         self.view = ClaimView(leases, settings.freshness)
         self._settler = Settler(leases, settings, self._facts.cached, self._facts.live, self.view.current)
-        self.claims = Claims(leases, settings, Overrides(AccessReviews(connection)).judge)
+        self.claims = Claims(leases, settings, Overrides(access).judge)
 
     def start(self) -> None:
         """Begin to read, to watch and to remember. Returns at once."""

@@ -60,8 +60,8 @@ class ServingCertificate:
         `interval` is how long (seconds on `clock`) the files are not looked at again. Raises UnusablePairError where
         there is no usable pair to begin with.
         """
-        self._certificate = certificate
-        self._key = key
+        self.certificate = certificate
+        self.key = key
         self._interval = interval
         self._clock = clock
         self._looking = threading.Lock()
@@ -111,7 +111,7 @@ class ServingCertificate:
 
     def _digest(self) -> bytes:
         content = hashlib.sha256()
-        for path in (self._certificate, self._key):
+        for path in (self.certificate, self.key):
             content.update(hashlib.sha256(_read(path)).digest())
         return content.digest()
 
@@ -119,16 +119,16 @@ class ServingCertificate:
         """Load what had this digest a moment ago, and make sure that it is what was loaded: OpenSSL reads by path."""
         context = _new_context()
         try:
-            context.load_cert_chain(self._certificate, self._key, password="")  # never ask on the terminal
-            leaf = x509.load_pem_x509_certificates(_read(self._certificate))[0]
+            context.load_cert_chain(self.certificate, self.key, password="")  # never ask on the terminal
+            leaf = x509.load_pem_x509_certificates(_read(self.certificate))[0]
         except ssl.SSLError as error:
             if error.reason == "KEY_VALUES_MISMATCH":
-                raise UnusablePairError(f"{self._key} does not belong to {self._certificate}.") from None
-            raise UnusablePairError(f"{self._certificate} and {self._key} hold no pair of unencrypted PEM.") from None
+                raise UnusablePairError(f"{self.key} does not belong to {self.certificate}.") from None
+            raise UnusablePairError(f"{self.certificate} and {self.key} hold no pair of unencrypted PEM.") from None
         except (OSError, ValueError, x509.InvalidVersion):
-            raise UnusablePairError(f"{self._certificate} and {self._key} cannot be read.") from None
+            raise UnusablePairError(f"{self.certificate} and {self.key} cannot be read.") from None
         if self._digest() != digest:
-            raise UnusablePairError(f"{self._certificate} and {self._key} were written to while they were read.")
+            raise UnusablePairError(f"{self.certificate} and {self.key} were written to while they were read.")
         return _Loaded(context, leaf.not_valid_after_utc, digest)
 
 

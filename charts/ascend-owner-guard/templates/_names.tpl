@@ -12,7 +12,21 @@ app.kubernetes.io/name: ascend-owner-guard
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
-{{/* The configuration file: the values' mapping, with the namespace that the guard is in. */}}
+{{/* The configuration file: the values' mapping, with the namespace that the guard is in and its certificate. */}}
 {{- define "guard.config" -}}
-{{ toYaml (merge (dict "namespace" .Release.Namespace) .Values.config) }}
+{{- $given := .Values.certificates -}}
+{{- $certificates := dict "mode" "files" -}}
+{{- if ne $given.mode "cert-manager" -}}
+{{- $certificates = dict "mode" $given.mode "secretName" $given.secretName "service" (include "guard.name" .) "webhook" (include "guard.name" .) -}}
+{{- end -}}
+{{- if eq $given.mode "self-managed" -}}
+{{- $certificates = merge $certificates (dict "leafLife" $given.leafLife "authorityLife" $given.authorityLife "key" $given.key) -}}
+{{- end -}}
+{{- $own := dict "namespace" .Release.Namespace "server" (dict "certificates" $certificates) -}}
+{{ toYaml (merge $own (deepCopy .Values.config)) }}
+{{- end -}}
+
+{{/* cert-manager knows hours, and no days. */}}
+{{- define "guard.hours" -}}
+{{- if hasSuffix "d" . }}{{ mul 24 (trimSuffix "d" . | int) }}h{{ else }}{{ . }}{{ end -}}
 {{- end -}}

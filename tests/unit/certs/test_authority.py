@@ -44,21 +44,21 @@ def test_keys_are_p256_and_each_certificate_has_its_own() -> None:
 
 def test_a_peer_whose_clock_is_an_hour_behind_accepts_both() -> None:
     authority = make_authority(NOW)
-    leaf = sign_leaf(authority, NAMES, NOW, days=30)
+    leaf = sign_leaf(authority, NAMES, NOW, life=timedelta(days=30))
     for pair in (authority, leaf):
         assert pair.certificate.not_valid_before_utc < NOW - timedelta(hours=1)
     assert leaf.certificate.not_valid_after_utc == NOW + timedelta(days=30)
 
 
 def test_a_leaf_does_not_outlive_its_authority() -> None:
-    authority = make_authority(NOW, days=10)
-    leaf = sign_leaf(authority, NAMES, NOW, days=30)
+    authority = make_authority(NOW, life=timedelta(days=10))
+    leaf = sign_leaf(authority, NAMES, NOW, life=timedelta(days=30))
     assert leaf.certificate.not_valid_after_utc == authority.certificate.not_valid_after_utc
 
 
 def test_an_expired_authority_signs_nothing() -> None:
     with pytest.raises(CertificateError, match="expired on 2025-06-11 12:00 UTC"):
-        sign_leaf(make_authority(NOW, days=10), NAMES, NOW + timedelta(days=10))
+        sign_leaf(make_authority(NOW, life=timedelta(days=10)), NAMES, NOW + timedelta(days=10))
 
 
 def test_two_authorities_differ_in_name_so_that_both_can_be_trusted_at_once() -> None:

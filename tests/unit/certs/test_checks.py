@@ -19,8 +19,8 @@ from certs.pair import Pair
 
 NOW = datetime(2025, 6, 1, 12, tzinfo=UTC)
 NAME = "guard.ns.svc"
-AUTHORITY = make_authority(NOW, days=365)
-LEAF = sign_leaf(AUTHORITY, [NAME], NOW, days=30)
+AUTHORITY = make_authority(NOW, life=timedelta(days=365))
+LEAF = sign_leaf(AUTHORITY, [NAME], NOW, life=timedelta(days=30))
 GOOD = Bundle((AUTHORITY.certificate,), LEAF, AUTHORITY.key)
 
 

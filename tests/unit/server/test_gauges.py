@@ -17,7 +17,11 @@ from webhook.server.tls import ServingCertificate
 
 def test_readiness_age_and_the_certificates_end_are_shown(tmp_path: Path) -> None:
     now = datetime.now(UTC)
-    store.write(tmp_path, encode_serving(sign_leaf(make_authority(now), ["localhost"], now, days=2)), replace=True)
+    store.write(
+        tmp_path,
+        encode_serving(sign_leaf(make_authority(now), ["localhost"], now, life=timedelta(days=2))),
+        replace=True,
+    )
     cluster = Cluster(synced=False)
     metrics = Metrics("1")
     certificate = ServingCertificate(tmp_path / "tls.crt", tmp_path / "tls.key")

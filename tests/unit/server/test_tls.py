@@ -32,7 +32,7 @@ REFUSED = "ALERT_PROTOCOL_VERSION|ALERT_HANDSHAKE_FAILURE|UNEXPECTED_EOF"
 
 
 def new_leaf(days: int = 30) -> Pair:
-    return sign_leaf(AUTHORITY, [NAME, "127.0.0.1"], NOW, days)
+    return sign_leaf(AUTHORITY, [NAME, "127.0.0.1"], NOW, timedelta(days=days))
 
 
 def put(folder: Path, pair: Pair) -> int:
