@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: install run test test-unit race claim-check lint controlplane lock clean
+.PHONY: install run test test-unit race claim-check image image-check lint controlplane lock clean
 
 install: $(VENV)/.installed
 
@@ -26,9 +26,10 @@ lint: install
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/hadolint Dockerfile
 
 test-unit: lint
-	$(BIN)/pytest -m "not integration"
+	$(BIN)/pytest -m "not integration and not image"
 
 test: lint controlplane
 	$(BIN)/pytest
@@ -41,10 +42,22 @@ race: install controlplane
 claim-check: install
 	CLAIM_CHECK=1 $(BIN)/pytest -s --timeout=0 tests/claim
 
+# The image that the chart runs; every file of ours in it bears the time of the last commit.
+IMAGE ?= ascend-owner-guard:0.1.0
+image:
+	@docker info >/dev/null 2>&1 || { echo "No Docker engine answers, so the image cannot be built; \`make image-check\` proves the Dockerfile's steps without one." >&2; exit 1; }
+	docker build --build-arg SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) --build-arg REVISION=$$(git rev-parse HEAD) --tag $(IMAGE) .
+
+# The Dockerfile's steps without Docker, twice: both builds must be the same to the bit. `make test` runs them once.
+image-check: install
+	$(BIN)/hadolint Dockerfile
+	IMAGE_TWICE=1 $(BIN)/pytest tests/image
+
 # The lock files carry hashes and no index address. Run after a change of the dependencies in pyproject.toml.
 lock:
 	$(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header --output-file requirements.lock pyproject.toml
 	$(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header --extra dev --output-file requirements-dev.lock pyproject.toml
+	$(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header --only-build-deps --build-deps-for wheel --output-file requirements-build.lock pyproject.toml
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info
