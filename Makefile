@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: install run test test-unit race claim-check image image-check lint controlplane lock clean
+.PHONY: install run test test-unit race claim-check image image-check sbom audit lint controlplane lock clean
 
 install: $(VENV)/.installed
 
@@ -52,6 +52,15 @@ image:
 image-check: install
 	$(BIN)/hadolint Dockerfile
 	IMAGE_TWICE=1 $(BIN)/pytest tests/image
+
+# What the image installs, as a CycloneDX bill of materials.
+sbom: install
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m tests.image.sbom build/sbom.cdx.json
+
+# Known vulnerabilities of the locked packages, by the network's vulnerability service. Silence is no good news: exit
+# code 1 some are vulnerable, 2 not every package could be asked about. make audit OPTIONS=--vulnerability-service=osv
+audit: install
+	$(BIN)/python -m tests.image.audit $(OPTIONS)
 
 # The lock files carry hashes and no index address. Run after a change of the dependencies in pyproject.toml.
 lock:
