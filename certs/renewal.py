@@ -64,7 +64,7 @@ def due(kept: Kept | None, names: Sequence[str], trusted: bytes, now: datetime, 
         return _anew(names, now, lives)
     authority, leaf = bundle.authority(), bundle.pair.certificate
     if _is_spent(authority.certificate, now):
-        return _with_new_authority(kept, bundle, now, lives)
+        return _with_new_authority(kept, bundle, names, now, lives)
     if not _signed(authority.certificate, leaf):
         return _taking_over(kept, bundle, names, trusted, now, lives)
     if _is_spent(leaf, now) or not all(covers(leaf, name) for name in names):
@@ -95,17 +95,17 @@ def _anew(names: Sequence[str], now: datetime, lives: Lives) -> Kept:
     return Kept({**_authority_files(authority, ()), **encode_serving(_leaf(authority, names, now, lives))}, now)
 
 
-def _with_new_authority(kept: Kept, bundle: Bundle, now: datetime, lives: Lives) -> Kept:
-    """Another authority beside the ones that are trusted; the leaf stays until the new one is trusted, too."""
-    if bundle.pair.certificate.not_valid_after_utc <= now:
-        earlier: tuple[x509.Certificate, ...] = ()
-    else:
-        earlier = tuple(each for each in bundle.anchors if each.not_valid_after_utc > now)
+def _with_new_authority(kept: Kept, bundle: Bundle, names: Sequence[str], now: datetime, lives: Lives) -> Kept:
+    """Another authority beside those that are trusted. The old one signs once more before its key is forgotten: that
+    leaf lasts until the new authority is trusted, too."""
+    old = bundle.authority()
+    earlier = tuple(each for each in bundle.anchors if each.not_valid_after_utc > now)
+    leaf = _leaf(old, names, now, lives) if old.certificate.not_valid_after_utc > now else bundle.pair
     return replace(
         kept,
-        files={**kept.files, **_authority_files(_authority(now, lives), earlier)},
+        files={**kept.files, **_authority_files(_authority(now, lives), earlier), **encode_serving(leaf)},
         trusted_since=None,
-        earlier_until=bundle.pair.certificate.not_valid_after_utc,
+        earlier_until=leaf.certificate.not_valid_after_utc,
     )
 
 

@@ -74,8 +74,8 @@ class CertificateSettings(Section):
     def _authority_outlives(self) -> Self:
         if self.leaf_life * 2 > self.authority_life:
             raise ValueError("authorityLife must be at least twice leafLife")
-        if self.trust_before_use * 4 > self.leaf_life:
-            raise ValueError("leafLife must be at least four times trustBeforeUse")
+        if self.trust_before_use * 3 > self.leaf_life:
+            raise ValueError("leafLife must be at least three times trustBeforeUse")
         return self
 
 

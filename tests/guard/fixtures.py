@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.controlplane.plane import ControlPlane
+from tests.guard import installed as guards
 from tests.guard.installed import InstalledGuard
 
 
@@ -21,6 +22,6 @@ def guard(control_plane: ControlPlane, request: pytest.FixtureRequest) -> Iterat
     }
     control_plane.apply(plain)
     values = getattr(request, "param", None)
-    with InstalledGuard(control_plane, values) as installed:
+    with guards.InstalledGuard(control_plane, values) as installed:  # by its module: on kind another one is there
         yield installed
     control_plane.kubectl("delete", "node", "control", "--ignore-not-found")

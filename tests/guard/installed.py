@@ -4,6 +4,7 @@ import base64
 import json
 import ssl
 import sys
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -45,6 +46,11 @@ class InstalledGuard:
     def url(self) -> str:
         """Where the server listens."""
         return f"https://localhost:{self.port}"
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """Where each replica listens."""
+        return tuple(self._ports)
 
     @property
     def log(self) -> Path:
@@ -97,13 +103,26 @@ class InstalledGuard:
             if port in self._processes:
                 self._processes[port].kill()
 
+    def replace(self, index: int, pre_stop: float) -> int:
+        """Take one of several replicas out as a rolling update does: a new one is ready first, then the Service forgets
+        the old one, which goes on for `pre_stop` seconds and drains. Returns its exit code."""
+        assert self._balancer is not None
+        old, new = self._ports[index], free_port()
+        self._processes[new] = self._serve(index, new)
+        self._ports[index] = new
+        eventually(self.is_ready, timeout=30)
+        self._balancer.lead_to(self._ports)
+        time.sleep(pre_stop)
+        return self._processes.pop(old).stop(grace=30)
+
     def stop(self) -> list[int]:
         """Let the servers drain and end (SIGTERM). Returns their exit codes."""
         return [process.stop(grace=30) for process in self._processes.values()]
 
     def is_ready(self) -> bool:
         """Whether every server says that it is ready. Fails when one has ended."""
-        for process in self._processes.values():
+        for port in self._ports:
+            process = self._processes[port]
             assert process.running, f"a server has ended:\n{process.tail(40)}"
         return all(self.get("/readyz", port)[0] == 200 for port in self._ports)
 

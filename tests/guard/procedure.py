@@ -10,7 +10,7 @@ import yaml
 
 from tests.controlplane.plane import ControlPlane
 from tests.guard.installed import NAMESPACE, InstalledGuard
-from tests.products import samples
+from tests.products import observe, samples
 from tests.products.loop import Fault
 from tests.products.nodes import ascend_node, create_nodes
 from tests.products.products import Products, Setup
@@ -26,7 +26,6 @@ NATIVE_DAEMON_SET = ("-n", "kube-system", "daemonset", "ascend-device-plugin")
 HAMI_CR = ("-n", "hami-system", "hamiascenddeviceplugin.hami.io", "hami-ascend-device-plugin")
 HAMI_DAEMON_SET = ("-n", "hami-system", "daemonset", "hami-ascend-device-plugin")
 DIRECT, SHARED = "huawei.com/Ascend910", "huawei.com/Ascend910B4"
-_PLUGIN_LABELS = {"native": "name=ascend-device-plugin-ds", "hami": "hami.io/webhook=ignore"}
 
 STAGES = (
     "unowned-before",
@@ -42,7 +41,7 @@ STAGES = (
 )
 
 SWIFT = {
-    "claim": {"timeout": "3s"},
+    "claim": {"timeout": "2s"},
     "freshness": {"claimPoll": "200ms", "claimMaxAge": "1500ms", "landing": "300ms"},
 }
 """The guard's configuration where a test changes owners many times: the protocol is the same, its pauses are short."""
@@ -85,9 +84,11 @@ class Procedure:
             self._stage += 1
 
     def start_over(self) -> None:
-        """Begin again with freshly installed products, wherever the cluster stands."""
+        """Begin again with freshly installed products, wherever the cluster stands; until now none was refused."""
+        refused = list(self.products.refused)
         self._fresh()
         self._stage = 0
+        assert refused == [], refused
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> Done:
         """kubectl as alice, who may do everything that the guard allows. Never raises."""
@@ -121,9 +122,9 @@ class Procedure:
 
     def is_gone(self, owner: str) -> bool:
         """Whether no Pod and no DaemonSet of `native` or `hami` is left, and no custom resource of HAMi's."""
-        left = self.get("pods", "-A", "-l", _PLUGIN_LABELS[owner])
-        left += self.get(*(NATIVE_DAEMON_SET if owner == "native" else HAMI_DAEMON_SET))
-        return (left if owner == "native" else left + self.get(*HAMI_CR)) == ""
+        admin = self.products.admin
+        paths = (observe.NATIVE,) if owner == "native" else (observe.HAMI, observe.HAMI_CR)
+        return not any(map(admin.get, paths)) and not observe.plugin_pods(admin, owner)
 
     def once_allowed(self, *arguments: str, stdin: str | None = None) -> Done:
         """Repeat a command for as long as the guard says to wait: what was claimed just before may be on its way."""
@@ -151,7 +152,9 @@ class Procedure:
 
     def may_start(self, resource: str) -> bool:
         """Whether a Pod that asks for `resource` would be admitted now."""
-        return self.create(samples.workload("would-it", resource), "--dry-run=server").returncode == 0
+        alice = self.products.admin.impersonating("alice", "system:masters")
+        pod = samples.workload("would-it", resource)
+        return alice.answer("POST", "/api/v1/namespaces/default/pods", pod, dryRun="All").status == 201
 
     def _settle_native(self) -> None:
         allowed(self.apply(samples.npuoperatorctl(enabled=True)))

@@ -34,7 +34,8 @@ _HANDED_OVER = 503
 
 
 class ConnectionEndsError(Exception):
-    """Raised after a whole answer: gunicorn then closes the connection, which no header makes it do."""
+    """Raised after a whole answer that announced it: gunicorn then closes the connection, which no header makes it
+    do."""
 
 
 class Adapter:
@@ -72,6 +73,8 @@ class Adapter:
         else:
             loop = asyncio.get_running_loop()
             status, headers, content = await loop.run_in_executor(self._threads, self._call, environ)
+        if status == _HANDED_OVER:
+            headers = [*headers, (b"connection", b"close")]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": content})
         if status == _HANDED_OVER:

@@ -32,6 +32,7 @@ from webhook.server.remembering import RememberingFacts
 from webhook.server.tls import ServingCertificate
 
 _HANG_SECONDS = 30  # after which the master ends a worker whose event loop stands still
+_ANNOUNCING_SECONDS = 2.0
 _REQUEST_LINE_BYTES = 4094
 _HEADER_FIELDS = 64
 _HEADER_FIELD_BYTES = 8190
@@ -127,6 +128,15 @@ class Worker(ASGIWorker):  # type: ignore[misc]
             self.cfg.set("keepalive", self.app.keep_alive())
 
     def handle_exit_signal(self) -> None:
-        """Begin to drain: from now on reviews are handed over to the other replicas, and connections are closed."""
+        """Begin to drain: from now on reviews are handed over to the other replicas, and connections are closed.
+
+        gunicorn's own shutdown closes a connection after its answer whether that announced it or not, and the API
+        server calls again on a connection that it thinks is kept. So for a while every answer announces it first.
+        """
+        if self.app.readiness.draining:
+            return
         self.app.readiness.draining = True
-        super().handle_exit_signal()
+        graceful = self.cfg.graceful_timeout
+        announcing = min(_ANNOUNCING_SECONDS, graceful / 3)
+        self.cfg.set("graceful_timeout", max(1, int(graceful - announcing)))
+        self.loop.call_later(announcing, super().handle_exit_signal)

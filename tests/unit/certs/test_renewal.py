@@ -77,7 +77,7 @@ def test_for_years_clients_accept_whatever_is_served() -> None:
         world.now += timedelta(minutes=15)
     issuers = {one.pair.certificate.issuer.rfc4514_string() for one in world.served}
     leaves = {one.pair.certificate.serial_number for one in world.served}
-    assert (len(issuers), len(leaves)) == (5, 48)
+    assert (len(issuers), len(leaves)) == (5, 52)
     trusted_at_once = [len(one.anchors) for one in world.served]
     assert set(trusted_at_once) == {1, 2}  # each earlier authority is dropped in the end
     assert sum(before > after for before, after in pairwise(trusted_at_once)) == 4
