@@ -51,7 +51,8 @@ def _state(pod: Object, ready: bool) -> Object:
     return {"containerStatuses": containers, "conditions": conditions}
 
 
-def _has_crashed(pod: Object) -> bool:
+def has_crashed(pod: Object) -> bool:
+    """Whether a container of a Pod waits to be started again after a crash."""
     states = [container.get("state", {}) for container in pod["status"].get("containerStatuses", [])]
     return any(state.get("waiting", {}).get("reason") == "CrashLoopBackOff" for state in states)
 
@@ -120,7 +121,7 @@ class Kubelet(Loop):
                 node.delete(path_to(pod), gracePeriodSeconds=0)
         if self._crashes(pod) and is_ready(pod):
             node.merge(status, {"status": _state(pod, ready=False)})
-        elif not self._crashes(pod) and _has_crashed(pod):
+        elif not self._crashes(pod) and has_crashed(pod):
             node.merge(status, {"status": _state(pod, ready=True)})
 
     def _crashes(self, pod: Object) -> bool:

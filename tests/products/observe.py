@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.products import hami_operator, samples
 from tests.products.api import Api, Object, path_of, path_to
+from tests.products.kubelet import has_crashed
 from tests.products.npu_operator import RUNTIME_CLASS as RUNTIME_CLASS
 from tests.products.plugin import owner_of
 from tests.waiting import eventually
@@ -40,6 +41,13 @@ def plugin_pods(api: Api, owner: str) -> list[Object]:
 def until_advertised(api: Api, wanted: dict[str, str], *nodes: str) -> None:
     """Wait until these nodes advertise exactly this. AssertionError after 30 s."""
     eventually(lambda: all(devices(api, node) == wanted for node in nodes))
+
+
+def until_crashed(api: Api, owner: str, *nodes: str) -> None:
+    """Wait until this owner's plugin has crashed on each of these nodes. (kwok makes it Ready for a moment first.)"""
+    eventually(
+        lambda: {pod["spec"].get("nodeName") for pod in plugin_pods(api, owner) if has_crashed(pod)} == set(nodes)
+    )
 
 
 def until_gone(api: Api, *paths: str) -> None:
