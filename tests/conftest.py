@@ -1,3 +1,3 @@
 """What every test may use."""
 
-pytest_plugins = ["tests.controlplane.fixtures", "tests.guard.fixtures"]
+pytest_plugins = ["tests.kind.plugin", "tests.controlplane.fixtures", "tests.guard.fixtures"]

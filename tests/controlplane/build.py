@@ -1,6 +1,6 @@
 """Build the control plane's programs from their Go modules, once, into the user's cache folder.
 
-    python3 -m tests.controlplane.build
+    python3 -m tests.controlplane.build [PROGRAM...]
 
 Standard library only: it runs before any virtual environment exists. Folders with ready binaries come first:
 `KUBEBUILDER_ASSETS` and `ASCEND_GUARD_TEST_ASSETS`.
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,6 +68,8 @@ PROGRAMS = (
     Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok"),
     Program("helm", "helm", "helm.sh/helm/v4/cmd/helm"),
 )
+# Not needed by `make test`: built when first asked for.
+ON_DEMAND = (Program("kind", "kind", "sigs.k8s.io/kind"),)
 
 
 def cache_folder() -> Path:
@@ -78,7 +80,7 @@ def cache_folder() -> Path:
 
 def find(name: str) -> Path | None:
     """Return the ready binary of a program, None when it has yet to be built."""
-    program = next(one for one in PROGRAMS if one.name == name)
+    program = next(one for one in (*PROGRAMS, *ON_DEMAND) if one.name == name)
     for variable in READY:
         folder = os.environ.get(variable)
         if folder and (Path(folder) / name).exists():
@@ -90,24 +92,26 @@ def binary(name: str) -> Path:
     """Return the binary of a program, built if need be. Raises BuildError."""
     found = find(name)
     if found is None:
-        build_missing()
+        build_missing(PROGRAMS if any(one.name == name for one in PROGRAMS) else ON_DEMAND)
         found = find(name)
     if found is None:
         raise BuildError(f"{name} was built but is not in {cache_folder()}; is the folder writable and not cleaned?")
     return found
 
 
-def build_missing() -> None:
+def build_missing(programs: Sequence[Program] = PROGRAMS) -> None:
     """Build what is not there yet. Raises BuildError."""
-    if all(find(program.name) for program in PROGRAMS):
+    if all(find(program.name) for program in programs):
         return
     cache_folder().mkdir(parents=True, exist_ok=True)
     with _alone():
-        missing = [program for program in PROGRAMS if find(program.name) is None]
+        missing = [program for program in programs if find(program.name) is None]
         if not missing:
             return
         _require_go()
-        _say(f"Building the test control plane into {cache_folder()}: about 15 minutes on two cores, once.")
+        what = "the test control plane" if programs is PROGRAMS else ", ".join(one.name for one in programs)
+        took = "about 15 minutes on two cores" if programs is PROGRAMS else "a few minutes"
+        _say(f"Building {what} into {cache_folder()}: {took}, once.")
         for position, program in enumerate(missing, start=1):
             started = time.monotonic()
             _say(f"[{position}/{len(missing)}] {program.name} …")
@@ -158,9 +162,10 @@ def _build(program: Program) -> None:
 
 
 def main() -> int:
-    """Build what is missing; a failure is a sentence and exit code 1."""
+    """Build what is missing of the programs named, or of all; a failure is a sentence and exit code 1."""
+    named = [program for program in (*PROGRAMS, *ON_DEMAND) if program.name in sys.argv[1:]]
     try:
-        build_missing()
+        build_missing(named or PROGRAMS)
     except BuildError as error:
         print(error, file=sys.stderr)
         return 1
