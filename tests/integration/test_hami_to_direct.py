@@ -153,7 +153,7 @@ def test_what_hami_leaves_on_the_nodes_is_warned_about_when_native_is_enabled(pr
     allowed(procedure.kubectl("annotate", "node", "node-a", f"{PHANTOM}=any"))
     done = allowed(procedure.kubectl(*PATCH_ON, "--dry-run=server"))
     assert "Warning: [phantom-devices]" in done.stderr
-    assert f"kubectl annotate node node-a {PHANTOM}-" in done.stderr
+    assert f"Node node-a metadata.annotations has {PHANTOM}" in done.stderr
 
 
 def test_while_the_native_plugin_starts_npu_pods_and_hami_are_refused(procedure: Procedure) -> None:
@@ -192,7 +192,7 @@ def test_direct_workloads_run_again_and_the_phantoms_are_warned_about_until_they
     procedure.reach("settled(native)-again")
     allowed(procedure.kubectl("annotate", "node", "node-a", f"{PHANTOM}=any", "--overwrite"))
     warned = eventually(lambda: warning_of(procedure, "phantom-devices"))
-    assert f"kubectl annotate node node-a {PHANTOM}-" in warned
+    assert f"Node node-a metadata.annotations has {PHANTOM}" in warned
     allowed(procedure.create(a_pod(DIRECT)))
     eventually(lambda: phase_of_pod(procedure, "train") == "Running")
     allowed(procedure.kubectl("delete", "pod", "train", "--now"))
