@@ -22,11 +22,13 @@ from webhook.claim.stored import stored
 from webhook.ownership.change import Change, Claiming
 from webhook.ownership.facts import Facts
 from webhook.ownership.giving_up import losses
-from webhook.ownership.memory import LEASE_NAME, Claim, Override
+from webhook.ownership.memory import LEASE_NAME, Claim, Override, Relabel
+from webhook.ownership.objects import Node
 from webhook.ownership.owners import Owner
 from webhook.ownership.request import Request
 from webhook.ownership.scope import Selector
 from webhook.ownership.settings import Settings
+from webhook.ownership.situation import owners_of_labels, selectors_by_owner, situation
 from webhook.ownership.verdict import Finding, Judged, Observation, Verdict
 from webhook.rules.break_glass import note_of, plea_of
 
@@ -88,9 +90,23 @@ def opinion(request: Request, verdict: Verdict, facts: Facts, settings: Settings
         tuple(_claim(change, one.owner, one.selector, facts) for one in (*change.activated, *change.moved)),
         _claim(change, given_up, _selector(change.claimed_before, given_up), facts) if given_up else None,
         _note(change, verdict, facts),
+        _relabel(change, facts, settings),
         stored(facts),
         left,
     )
+
+
+def _relabel(change: Change, facts: Facts, settings: Settings) -> Relabel | None:
+    """What is to be remembered of a node whose owners change with its labels; in one scope there are no pools."""
+    before, after = change.before, change.after
+    if settings.scope.mode == "cluster" or not isinstance(before, Node) or not isinstance(after, Node):
+        return None
+    selectors = selectors_by_owner(situation(facts, settings))
+    old, new = before.meta.labels, after.meta.labels
+    if owners_of_labels(old, selectors) == owners_of_labels(new, selectors):
+        return None
+    changed = tuple((key, new.get(key)) for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key))
+    return Relabel(after.name, changed, change.request.user.name, facts.now)
 
 
 def _note(change: Change, verdict: Verdict, facts: Facts) -> Override | None:

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from webhook.claim.protocol import Stored, activate, give_up, take_back
-from webhook.ownership.memory import Claim, Memory, Override
+from webhook.ownership.memory import MAX_RELABELS, Claim, Memory, Override, Relabel
 from webhook.ownership.settings import Settings
 
 LEASE_SECONDS = 2.0
@@ -93,8 +93,8 @@ class Opinion(Generic[V]):
     """What the rules say to a request at one moment.
 
     `brings` are the claims that it needs because it brings an owner in or moves one, `gives_up` the claim that it needs
-    because it gives one up, `note` what is to be remembered of its break-glass annotation; all are empty when nothing
-    is to be written (dry runs). The times of claims are set here.
+    because it gives one up, `note` what is to be remembered of its break-glass annotation, `relabel` of a node that it
+    takes to another pool; all are empty when nothing is to be written (dry runs). The times of claims are set here.
     `stored` is what the facts show to be asked for already, `left` how many seconds the API server still waits for the
     answer.
     """
@@ -104,13 +104,14 @@ class Opinion(Generic[V]):
     brings: tuple[Claim, ...] = ()
     gives_up: Claim | None = None
     note: Override | None = None
+    relabel: Relabel | None = None
     stored: Stored = frozenset()
     left: float = 0.0
 
     @property
     def writes(self) -> bool:
         """Whether the request needs the Lease."""
-        return bool(self.brings) or self.gives_up is not None or self.note is not None
+        return bool(self.brings) or any(one is not None for one in (self.gives_up, self.note, self.relabel))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +125,12 @@ class Outcome(Generic[V]):
 Course = Generator[Step, Any, V]
 
 
-def change_owner(settings: Settings) -> Course[Outcome[V]]:
-    """The course of one owner-changing request."""
+def change_owner(settings: Settings, attempts: int = 3) -> Course[Outcome[V]]:
+    """The course of one owner-changing request.
+
+    A node that changes its pool is no matter of first come: where somebody else wrote the Lease meanwhile, it is judged
+    anew, up to `attempts` times.
+    """
     held = yield ReadLease()
     if isinstance(held, Failed):
         unreadable = Memory(decides=True, problem=held.reason)
@@ -136,12 +141,19 @@ def change_owner(settings: Settings) -> Course[Outcome[V]]:
         return Outcome(opinion.verdict)
     if opinion.note is not None:
         held = replace(held, memory=held.memory.noted(opinion.note, settings.break_glass.window))
+    if opinion.relabel is not None:
+        relabel = replace(opinion.relabel, time=held.latest)
+        held = replace(held, memory=held.memory.relabelled(relabel, settings.claim.timeout))
+        if len(held.memory.relabels) > MAX_RELABELS:
+            return Outcome(opinion.verdict, f"knows {MAX_RELABELS} nodes that are changing their pool at this moment")
     if opinion.brings:
         return (yield from _bring_in(held, opinion, settings))
     if opinion.gives_up is not None:
         return (yield from _give_up(held, opinion, opinion.gives_up, settings))
-    if opinion.note is not None:
+    if opinion.note is not None or opinion.relabel is not None:
         written = yield from _swap(held, held.memory)
+        if isinstance(written, str) and opinion.relabel is not None and attempts > 1:
+            return (yield from change_owner(settings, attempts - 1))
         return Outcome(opinion.verdict, written if isinstance(written, str) else "")
     return Outcome(opinion.verdict)
 

@@ -21,7 +21,9 @@ ADOPTED = "ascend-owner-guard/adopted"
 OVERRIDES = "ascend-owner-guard/break-glass"
 MAX_OVERRIDES = 20
 RELEASED = "ascend-owner-guard/released"
-ANNOTATIONS = (SETTLED, CLAIM, ADOPTED, OVERRIDES, RELEASED)
+RELABELS = "ascend-owner-guard/relabels"
+MAX_RELABELS = 200
+ANNOTATIONS = (SETTLED, CLAIM, ADOPTED, OVERRIDES, RELEASED, RELABELS)
 """All that the guard writes into its Lease; what others write besides is kept."""
 
 
@@ -87,6 +89,22 @@ class Override:
 
 
 @dataclass(frozen=True, slots=True)
+class Relabel:
+    """That `user` was admitted to change `labels` of `node` at `time` (None: to take one away), so that it comes under
+    another owner or under none: the write may still be on its way, and whoever brings an owner in must know of it."""
+
+    node: str
+    labels: tuple[tuple[str, str | None], ...]
+    user: str
+    time: datetime
+
+    def applied(self, labels: Mapping[str, str]) -> dict[str, str]:
+        """Return a node's `labels` as they are once the write has landed."""
+        after: dict[str, str | None] = {**labels, **dict(self.labels)}
+        return {key: value for key, value in after.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
 class Release:
     """That `user` took something out of the memory by hand (`ascend-guard release`): what, why, and when."""
 
@@ -111,6 +129,7 @@ class Memory:
     adopted: str = ""
     overrides: tuple[Override, ...] = ()
     released: Release | None = None
+    relabels: tuple[Relabel, ...] = ()
     decides: bool = False
     problem: str = field(default="", compare=False)
 
@@ -123,6 +142,11 @@ class Memory:
         ]
         return replace(self, exists=True, overrides=(*kept, override)[-MAX_OVERRIDES:])
 
+    def relabelled(self, relabel: Relabel, timeout: timedelta) -> "Memory":
+        """Return the memory that knows `relabel`, too, and has forgotten those that have landed or never will."""
+        kept = tuple(one for one in self.relabels if relabel.time - one.time < timeout)
+        return replace(self, exists=True, relabels=(*kept, relabel))
+
     def claim_of(self, owner: Owner) -> Claim | None:
         """Return the claim about `owner`, None when there is none."""
         return next((claim for claim in self.claims if claim.owner is owner), None)
@@ -132,6 +156,11 @@ def read_memory(lease: Object, *, decides: bool = False) -> Memory:
     """Return what a Lease says; what cannot be understood is told by `problem`, never raised."""
     annotations = texts(at(lease, "metadata.annotations"))
     problems: list[str] = []
+    relabels: tuple[Relabel, ...] = ()
+    try:
+        relabels = tuple(_relabel(one) for one in json.loads(annotations.get(RELABELS) or "[]"))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        problems.append(f"{RELABELS} cannot be read ({type(error).__name__})")
     settled: set[Owner] = set()
     for name in filter(None, (part.strip() for part in annotations.get(SETTLED, "").split(","))):
         try:
@@ -154,6 +183,7 @@ def read_memory(lease: Object, *, decides: bool = False) -> Memory:
         adopted=annotations.get(ADOPTED, ""),
         overrides=_overrides(annotations.get(OVERRIDES, "")),
         released=_release(annotations.get(RELEASED, "")),
+        relabels=relabels,
         decides=decides,
         problem="; ".join(problems),
     )
@@ -175,9 +205,18 @@ def write_memory(memory: Memory) -> dict[str, str]:
             for one in memory.overrides
         ]
         annotations[OVERRIDES] = json.dumps(entries)
+    if memory.relabels:
+        annotations[RELABELS] = json.dumps(
+            [{**asdict(one), "labels": dict(one.labels), "time": _stamp(one.time)} for one in memory.relabels]
+        )
     if memory.released is not None:
         annotations[RELEASED] = json.dumps({**asdict(memory.released), "time": _stamp(memory.released.time)})
     return annotations
+
+
+def _relabel(entry: Mapping[str, Any]) -> Relabel:
+    labels = tuple((str(key), None if value is None else str(value)) for key, value in entry["labels"].items())
+    return Relabel(text(entry["node"]), labels, text(entry["user"]), _time(entry["time"]))
 
 
 def _release(raw: str) -> Release | None:

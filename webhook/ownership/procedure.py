@@ -71,7 +71,8 @@ def ask_back(owner: Owner, facts: Facts) -> str:
     if owner is Owner.NATIVE:
         return switch_native(facts, on=True)
     if owner is Owner.HAMI:
-        return "apply the saved HAMiAscendDevicePlugin again"
+        gone = "once it is gone, " if any(one.meta.deleting for one in facts.hami_plugins) else ""
+        return f"{gone}apply the saved HAMiAscendDevicePlugin again"
     return f"install {owner} again the way it was"
 
 

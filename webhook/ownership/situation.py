@@ -4,7 +4,7 @@ In scope mode `cluster` there is one pool, everything. In mode `selectors` owner
 have a pool each; owners that may meet on a node share one; what nobody selects is a pool without an owner.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -93,6 +93,24 @@ def situation(facts: Facts, settings: Settings) -> Situation:
         return replace(known, facts=facts, pools=tuple(_given_up(pool, facts, settings) for pool in known.pools))
     owners = frozenset(known.active)
     return replace(known, facts=facts, pools=(Pool(unknown, (), frozenset(facts.nodes), owners),), unknown=unknown)
+
+
+def selectors_by_owner(standing: Situation) -> dict[Owner, tuple[Selector, ...]]:
+    """Return the label selectors of every owner that is active, or that somebody has just claimed."""
+    facts, timeout = standing.facts, standing.settings.claim.timeout
+    found: dict[Owner, list[Selector]] = {}
+    for trace in standing.traces:
+        if trace.selector is not None and trace.source != "pod" and trace.selector.labels:
+            found.setdefault(trace.owner, []).append(trace.selector)
+    for claim in facts.memory.claims:
+        if claim.selector.labels and claim.brought_in_recently(facts.now, timeout):
+            found.setdefault(claim.owner, []).append(claim.selector)
+    return {owner: tuple(selectors) for owner, selectors in found.items()}
+
+
+def owners_of_labels(labels: Mapping[str, str], selectors: Mapping[Owner, tuple[Selector, ...]]) -> frozenset[Owner]:
+    """Return the owners that select a node with these labels."""
+    return frozenset(owner for owner, found in selectors.items() if any(one.selects_labels(labels) for one in found))
 
 
 def rolled_out(facts: Facts, settings: Settings) -> frozenset[Owner]:

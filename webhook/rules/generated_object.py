@@ -5,7 +5,7 @@ Denied is every write, collection deletes included, by anyone but the owning ope
 * an NPUClusterPolicy that is generated: an NPUOperatorCtl exists, or its annotations or ownerReferences say so. Without
   one it is the administrator's own resource, and judged like an NPUOperatorCtl;
 * a device-plugin DaemonSet that is generated: its owning custom resource exists, or an ownerReference points to it.
-  Never by name alone.
+  Never by name alone. It may go with its namespace, where its custom resource goes in the same deletion.
 
 The native operator is every identity of `identities.nativeOperator`, for policy and DaemonSet. HAMi's operator is
 `identities.hamiOperator`; while none is configured, any ServiceAccount may write HAMi's DaemonSet, with the warning
@@ -45,8 +45,16 @@ def judge(change: Change, standing: Situation) -> Iterator[Finding]:
         yield from _policy(change, standing)
     for record in (change.before, change.after):
         if isinstance(record, DaemonSet) and daemon_set_is_generated(record, standing.facts):
-            yield from _daemon_set(change, record, standing)
+            if not _goes_with_its_owner(change, record, standing):
+                yield from _daemon_set(change, record, standing)
             return
+
+
+def _goes_with_its_owner(change: Change, record: DaemonSet, standing: Situation) -> bool:
+    """Whether the custom resource that it is made for goes in the same deletion of a namespace."""
+    resources = standing.facts.hami_plugins if record.owner is Owner.HAMI else standing.facts.operator_ctls
+    namespace = record.meta.ref.namespace
+    return change.deleted is not None and any(one.meta.ref.namespace == namespace for one in resources)
 
 
 def _policy(change: Change, standing: Situation) -> Iterator[Finding]:
@@ -58,8 +66,15 @@ def _policy(change: Change, standing: Situation) -> Iterator[Finding]:
         "deny",
         f"{change.ref} is generated and is not edited by hand",
         _generators(generated[0], standing),
-        f"change the setting where it is made: {_setting(change, standing)}{_let_in(change)}",
+        f"{_where_it_is_made(change, generated[0], standing)}{_let_in(change)}",
     )
+
+
+def _where_it_is_made(change: Change, policy: CustomResource, standing: Situation) -> str:
+    if not standing.facts.operator_ctls and not standing.facts.aml_clusters:
+        name = policy.primary or "that it was made for"
+        return f"apply the NPUOperatorCtl {name} again, and change the setting there; it is gone"
+    return f"change the setting where it is made: {_setting(change, standing)}"
 
 
 def _setting(change: Change, standing: Situation) -> str:
@@ -128,6 +143,9 @@ def _instead(change: Change, owner: Owner | None, standing: Situation) -> str:
         return "leave it to its operator"
     if change.request.operation == "CREATE":
         return f"leave it to the operator, which makes it when the custom resource of {owner} asks for it"
+    leaving = next((pool.phase for pool in standing.pools_of(owner) if pool.phase.name == "leaving"), None)
+    if leaving is not None:
+        return next_step(leaving, standing.facts, standing.settings)
     if _restarts(change):
         return f"to restart the plugin delete its Pods one by one ({watch_leaving(owner, standing.facts)} lists them)"
     return f"to stop the plugin give its owner up: {remove(owner, standing.facts)}"

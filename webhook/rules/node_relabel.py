@@ -1,9 +1,9 @@
 """node-relabel: a node does not change its owner by a label.
 
 Denied is a change of a node's labels, also through `nodes/status`, that puts the node under a second owner: one that
-selects
-it after the change, while another one selects it before or after. Moving an idle node from one pool to the other takes
-two steps. Denied is one that takes a node with a running NPU workload out of the selector of its owner.
+selects it after the change, while another one selects it before or after. Moving an idle node from one pool to the
+other takes two steps. An owner that somebody has just claimed counts already. Denied is one that takes a node with a
+running NPU workload out of the selector of its owner.
 
 While the facts are unknown, a change of a label that some selector in sight names is denied, any other passes.
 """
@@ -16,7 +16,7 @@ from webhook.ownership.objects import Node
 from webhook.ownership.owners import Owner
 from webhook.ownership.procedure import next_step
 from webhook.ownership.scope import Selector
-from webhook.ownership.situation import Situation
+from webhook.ownership.situation import Situation, owners_of_labels, selectors_by_owner
 from webhook.ownership.verdict import Finding, Observation
 
 ID = "node-relabel"
@@ -32,7 +32,7 @@ def judge(change: Change, standing: Situation) -> Iterator[Finding]:
         for key in before.meta.labels.keys() | after.meta.labels.keys()
         if before.meta.labels.get(key) != after.meta.labels.get(key)
     }
-    selectors = _selectors(standing)
+    selectors = selectors_by_owner(standing)
     if standing.unknown is not None:
         named = {key for found in selectors.values() for selector in found for key in selector.labels}
         if changed & named:
@@ -45,26 +45,12 @@ def judge(change: Change, standing: Situation) -> Iterator[Finding]:
                 causes=tuple(f"metadata.labels.{key}" for key in sorted(changed & named)),
             )
         return
-    old, new = _owners(before, selectors), _owners(after, selectors)
+    old, new = owners_of_labels(before.meta.labels, selectors), owners_of_labels(after.meta.labels, selectors)
     causes = tuple(f"metadata.labels.{key}" for key in sorted(changed))
     if new - old and len(old | new) > 1:
         yield _second(change, old, new, selectors, causes)
     if old - new:
         yield from _taken_out(change, before, old - new, standing, causes)
-
-
-def _selectors(standing: Situation) -> dict[Owner, tuple[Selector, ...]]:
-    found: dict[Owner, list[Selector]] = {}
-    for trace in standing.traces:
-        if trace.selector is not None and trace.source != "pod" and trace.selector.labels:
-            found.setdefault(trace.owner, []).append(trace.selector)
-    return {owner: tuple(selectors) for owner, selectors in found.items()}
-
-
-def _owners(node: Node, selectors: dict[Owner, tuple[Selector, ...]]) -> frozenset[Owner]:
-    return frozenset(
-        owner for owner, found in selectors.items() if any(one.selects_labels(node.meta.labels) for one in found)
-    )
 
 
 def _second(

@@ -24,7 +24,7 @@ from webhook.ownership.change import Change, Claiming
 from webhook.ownership.objects import CustomResource, Malformed, Pod
 from webhook.ownership.owners import Owner
 from webhook.ownership.procedure import next_step, remove, watch_leaving
-from webhook.ownership.situation import Situation
+from webhook.ownership.situation import Situation, owners_of_labels, selectors_by_owner
 from webhook.ownership.traces import Trace
 from webhook.ownership.verdict import Finding, Observation
 
@@ -71,6 +71,7 @@ def _activated(change: Change, claiming: Claiming, standing: Situation) -> Itera
     rivals = standing.rivals(owner, (claiming.selector,))
     if not rivals:
         yield from _claimed(change, claiming, standing)
+        yield from _relabelled(change, claiming, standing)
     else:
         yield _denial(
             f"{change.ref} would make {owner} a second owner beside {_names(rivals)}", claiming, rivals, standing
@@ -104,6 +105,31 @@ def _claimed(change: Change, claiming: Claiming, standing: Situation) -> Iterato
         )
 
 
+def _relabelled(change: Change, claiming: Claiming, standing: Situation) -> Iterator[Finding]:
+    """A node is on its way from one pool to another: that write has been admitted, and is not stored yet."""
+    facts, timeout = standing.facts, standing.settings.claim.timeout
+    selectors = selectors_by_owner(standing)
+    for relabel in facts.memory.relabels:
+        age, node = facts.now - relabel.time, facts.nodes.get(relabel.node)
+        if node is None or age >= timeout:
+            continue
+        before, after = node.meta.labels, relabel.applied(node.meta.labels)
+        others = owners_of_labels(before, selectors) | owners_of_labels(after, selectors)
+        if not (claiming.selector.selects_labels(before) or claiming.selector.selects_labels(after)):
+            continue
+        if not others - {claiming.owner}:
+            continue
+        seen = f"were changed by {relabel.user} {_seconds(age)} s ago, and {' and '.join(sorted(others))} selects it"
+        yield Finding(
+            ID,
+            "deny",
+            f"{change.ref} would bring in {claiming.owner} on Node {relabel.node}, which is changing its pool",
+            (Observation(f"Node {relabel.node}", "metadata.labels", seen),),
+            f"wait {_seconds(timeout - age) + 1} s and see whose the node is, then repeat this",
+            causes=(claiming.field,),
+        )
+
+
 def _seconds(span: timedelta) -> int:
     return int(span.total_seconds())
 
@@ -122,7 +148,9 @@ def _moved(change: Change, claiming: Claiming, standing: Situation) -> Iterator[
             next_step(standing.unknown, standing.facts, standing.settings),
             causes=(claiming.field,),
         )
-    elif new:
+    else:
+        yield from _relabelled(change, claiming, standing)
+    if standing.unknown is None and new:
         what = f"{change.ref} would move {claiming.owner} onto nodes ({claiming.selector}) of {_names(new)}"
         yield _denial(what, claiming, new, standing)
 
