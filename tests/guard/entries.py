@@ -13,6 +13,7 @@ from typing import Any
 from certs import authority, bundle, names
 from tests.controlplane.plane import ControlPlane
 from tests.guard.installed import NAME, InstalledGuard
+from tests.guard.installed import NAMESPACE as GUARD_NAMESPACE
 from tests.products.api import Answer, Api, Object, path_of
 from tests.waiting import eventually
 
@@ -54,7 +55,7 @@ class InstalledEntries(InstalledGuard):
     def _trust(self) -> None:
         """Issue the serving certificate, and tell the API server alone whom to trust."""
         issuer = authority.make_authority(datetime.now(UTC))
-        dns = (*names.service_names(NAME, NAMESPACE), *names.LOOPBACK)
+        dns = (*names.service_names(NAME, GUARD_NAMESPACE), *names.LOOPBACK)
         leaf = authority.sign_leaf(issuer, dns, datetime.now(UTC))
         files = {**bundle.encode_authority(issuer), **bundle.encode_serving(leaf)}
         for file, content in files.items():
@@ -94,7 +95,8 @@ def entries_alone(accounts: Iterable[str] = ()) -> Iterator[tuple[ControlPlane, 
         for handler in ("ascend", "nvidia", "runc"):
             runtime_class = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": handler}}
             admin.apply({**runtime_class, "handler": handler})
-        with InstalledEntries(plane):
+        # The companion policy would refuse before anybody is asked.
+        with InstalledEntries(plane, {"companionPolicy": {"enabled": False}}):
             asks = pod({"resources": {"limits": {"huawei.com/npu": "1"}}})
             eventually(lambda: entries(send(admin, asks)) == {"pods"})
             yield plane, admin

@@ -9,6 +9,7 @@ from tests.replay.stage import NotReplayableError, Stage, path_to
 from webhook.cli.scenarios import Scenario
 
 _SET_BY_THE_SERVER = ("uid", "resourceVersion", "deletionTimestamp", "creationTimestamp")
+_BY_POLICY = "ValidatingAdmissionPolicy 'ascend-owner-guard-"
 _RULE = re.compile(r"\[([a-z-]+)\]")
 
 
@@ -96,7 +97,7 @@ def _merged(stored: Object, new: Object) -> dict[str, Any]:
 def _reply(answer: Answer) -> Reply:
     said = answer.message if answer.status >= 300 else ""
     warnings = "\n".join(answer.warnings)
-    ours = "ascend-owner-guard.io" in said and "denied the request" in said
+    ours = ("ascend-owner-guard.io" in said and "denied the request" in said) or _BY_POLICY in said
     return Reply(
         allowed=answer.status < 300,
         denying=tuple(dict.fromkeys(_RULE.findall(said))) if ours else (),
