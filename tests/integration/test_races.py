@@ -86,6 +86,11 @@ class Arena:
             self.plane.restart_apiserver(1)
             eventually(lambda: self.users()[1].answer("GET", "/readyz").status == 200)
 
+    def undisturbed(self) -> None:
+        """Everything runs again, and no claim is young: now somebody must be able to go on."""
+        self.guard.start()
+        time.sleep(1.1)
+
 
 @pytest.fixture(scope="module")
 def arena() -> Iterator[Arena]:
@@ -130,8 +135,7 @@ def test_of_enabling_native_and_creating_hami_at_most_one_is_admitted(arena: Are
             arena.exempt.delete(path_to(HAMI))
             arena.disturb(turn)
             time.sleep(1.1)  # claim.timeout: from then on nobody may be locked out
-        arena.guard.start()
-        time.sleep(1.1)
+        arena.undisturbed()
         eventually(lambda: create(HAMI)(arena.users()[0]).status < 300, timeout=10)
         arena.exempt.delete(path_to(HAMI))
     finally:
@@ -146,11 +150,14 @@ def test_two_users_who_enable_the_same_owner_do_not_lock_each_other_out(arena: A
     arena.stage.build(objects, CONTROLLER)
     counts: Counter[str] = Counter()
     try:
-        for _ in range(PAIRS):
+        for turn in range(PAIRS):
             answers = arena.both(enable(True), enable(True), 0.02)
             counts[f"{sum(answer.status < 300 for answer in answers)} admitted"] += 1
             enable(False)(arena.exempt)
             arena.exempt.delete(LEASE)
+            arena.disturb(turn)
+        arena.undisturbed()
+        eventually(lambda: enable(True)(arena.users()[0]).status < 300, timeout=10)
     finally:
         arena.stage.clear()
         arena.exempt.delete(LEASE)
@@ -164,7 +171,8 @@ def test_no_npu_pod_slips_into_a_switch_while_native_is_given_up(arena: Arena) -
     pod = samples.workload("slips-in", "huawei.com/Ascend910", namespace="team-race")
     arena.stage.account_for(dict(pod))
     try:
-        for _ in range(PAIRS):
+        for turn in range(PAIRS):
+            arena.disturb(turn)
             eventually(lambda: _settled(arena) == "native", timeout=15)
             eventually(lambda: create(pod, dryRun="All")(arena.users()[0]).status < 300, timeout=10)
             give_up, slip = arena.both(enable(False), create(pod), 1.0)
@@ -174,6 +182,8 @@ def test_no_npu_pod_slips_into_a_switch_while_native_is_given_up(arena: Arena) -
             arena.exempt.delete(path_to(pod), gracePeriodSeconds=0)
             enable(True)(arena.exempt)
             arena.exempt.delete(LEASE)
+        arena.undisturbed()
+        eventually(lambda: enable(False)(arena.users()[0]).status < 300, timeout=15)
     finally:
         arena.stage.clear()
         arena.exempt.delete(LEASE)

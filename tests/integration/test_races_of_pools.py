@@ -104,8 +104,7 @@ def test_no_node_goes_from_one_owner_to_another_while_one_comes(arena: Arena) ->
             pool("direct")(kubelet)
             arena.disturb(turn)
             time.sleep(1.1)  # claim.timeout: from then on nobody may be locked out
-        arena.guard.start()
-        time.sleep(1.1)
+        arena.undisturbed()
         eventually(lambda: create(HAMI)(arena.users()[0]).status < 300, timeout=10)
         assert "[node-relabel]" in pool("shared")(arena.users()[1]).message
         arena.exempt.delete(path_to(HAMI))
