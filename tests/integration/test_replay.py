@@ -52,7 +52,10 @@ def test_every_scenario_is_answered_live_as_it_is_offline(make_control_plane: Ca
     passed = 0
     for config, scenarios in sorted(groups.items(), key=lambda entry: -len(entry[1])):
         quick = {"claimPoll": "200ms", **json.loads(config).get("freshness", {})}
-        values = {"config": {"adopt": False, **json.loads(config), "freshness": quick}}
+        values = {
+            "config": {"adopt": False, **json.loads(config), "freshness": quick},
+            "companionPolicy": {"enabled": False},  # it is replayed alone, in test_companion_replay
+        }
         with InstalledGuard(plane, values) as guard:
             stage = Stage(admin)
             for scenario in scenarios:
