@@ -22,6 +22,8 @@ _ROLL_OUT = "110s"
 class KindGuard(InstalledGuard):
     """The same to a test as `InstalledGuard`; its servers are the Deployment's Pods, which run the image."""
 
+    LOG = ("-n", NAMESPACE, "logs", SELECTOR, "--tail=-1", "--max-log-requests=20", "--ignore-errors")
+
     def __init__(self, plane: ControlPlane, values: dict[str, Any] | None = None, replicas: int = 1) -> None:
         """`replicas` is how many at least; the chart's values say how many otherwise, and 0 of them would be none."""
         super().__init__(plane, values, replicas)
@@ -84,8 +86,7 @@ class KindGuard(InstalledGuard):
         return seen
 
     def _log_now(self) -> list[str]:
-        arguments = ("-n", NAMESPACE, "logs", SELECTOR, "--tail=-1", "--max-log-requests=20", "--ignore-errors")
-        return self.plane.kubectl(*arguments, check=False).stdout.splitlines()
+        return self.plane.kubectl(*self.LOG, check=False).stdout.splitlines()
 
     def _keep_log(self) -> None:
         self._kept += self._log_now()
