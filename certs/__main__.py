@@ -71,7 +71,7 @@ def main() -> None:
 @_dns_names
 @click.option("--service", help="A Kubernetes Service; stands for its DNS names.")
 @click.option("--namespace", help="The namespace of the Service.")
-@click.option("--loopback", is_flag=True, help="Also for localhost and 127.0.0.1.")
+@click.option("--loopback", is_flag=True, help="Also for localhost, 127.0.0.1 and ::1.")
 @_days
 @click.option("--force", is_flag=True, help="Replace what is there, the authority included.")
 def init(

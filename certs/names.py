@@ -7,7 +7,7 @@ from cryptography import x509
 
 from certs.errors import CertificateError
 
-LOOPBACK = ("localhost", "127.0.0.1")
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 _LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 _DNS_NAME = re.compile(rf"(\*\.)?{_LABEL}(\.{_LABEL})*")

@@ -76,6 +76,21 @@ def _below(folder: str) -> st.SearchStrategy[str]:
 
 
 @st.composite
+def _part_of(draw: st.DrawFn, folder: str) -> Object:
+    """What a mount picks out of its volume: all of it, a path, or a path with variables in it."""
+    match draw(st.integers(0, 5)):
+        case 0 | 1:
+            return {"subPath": draw(_below(folder))}
+        case 2:
+            literal = draw(st.sampled_from(("", "davinci", "Ascend/", "kubelet/", "device-plug", "other-")))
+            return {"subPathExpr": literal + draw(st.sampled_from(("", "$(ANY)", "$(ANY)/x")))}
+        case 3:
+            return {"subPathExpr": draw(_below(folder))}
+        case _:
+            return {}
+
+
+@st.composite
 def _container(draw: st.DrawFn, name: str, folders: list[str]) -> Object:
     """`folders` are those of the volumes v0, v1, …, "" where one is none of the host's."""
     container: Object = {"name": name, "image": draw(st.sampled_from(_IMAGES))}
@@ -93,7 +108,7 @@ def _container(draw: st.DrawFn, name: str, folders: list[str]) -> Object:
             {
                 "name": f"v{volume}",
                 "mountPath": f"/mnt/{position}",
-                **({"subPath": draw(_below(folders[volume]))} if draw(st.integers(0, 2)) == 0 else {}),
+                **draw(_part_of(folders[volume])),
                 **({"readOnly": True} if draw(st.integers(0, 3)) == 0 else {}),
             }
             for position, volume in enumerate(mounts)

@@ -171,7 +171,7 @@ def test_the_generated_pods_are_worth_the_trouble() -> None:
     seen: set[str] = set()
 
     @given(item=ANY)
-    @FIXED
+    @settings(FIXED, max_examples=2000)
     def look(item: Object) -> None:
         owner = plugin_owner(item, SETTINGS)
         ways = {path.way for path in access_of(item["spec"], item["metadata"], SETTINGS).paths}

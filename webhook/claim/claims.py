@@ -79,10 +79,15 @@ class Claims:
 
 
 def opinion(request: Request, verdict: Verdict, facts: Facts, settings: Settings, left: float) -> Opinion[Verdict]:
-    """Return `verdict` with what the request needs to write into the Lease by these facts. A dry run needs nothing."""
-    if request.dry_run or request.sub_resource:
+    """Return `verdict` with what the request needs to write into the Lease by these facts. A dry run needs nothing.
+
+    Through a subresource no owner comes or goes; a node's labels change through its status, too.
+    """
+    if request.dry_run:
         return Opinion(verdict, verdict.allowed)
     change = Change(request, settings)
+    if request.sub_resource:
+        return Opinion(verdict, verdict.allowed, relabel=_relabel(change, facts, settings))
     given_up = next((loss.owner for loss in losses(change, facts, settings) if loss.whole), None)
     return Opinion(
         verdict,
@@ -97,13 +102,29 @@ def opinion(request: Request, verdict: Verdict, facts: Facts, settings: Settings
 
 
 def _relabel(change: Change, facts: Facts, settings: Settings) -> Relabel | None:
-    """What is to be remembered of a node whose owners change with its labels; in one scope there are no pools."""
+    """What is to be remembered of a node whose owners change with its labels.
+
+    In mode `selectors` an owner that comes and a node that changes its pool must not both be admitted, each on a
+    picture without the other. So both swap the Lease, and of two that read the same one of them loses. If the owner was
+    first, the label is judged by its claim (`selectors_by_owner`); if the label was first, the owner is judged by what
+    is remembered here, until that write has landed or never will.
+
+    Not remembered is a change that leaves the node with the owners it had, or without any: of two owners one selector
+    contradicts the other, so that a node which one of them selects cannot come under another one that is not known yet.
+    A node that another owner's plugin Pod has not left is remembered, whoever selects it. And nothing is in mode
+    `cluster`: one owner alone is there, to whom a label brings a node or takes it away. That may spoil the placement of
+    a HAMi that is created meanwhile, as the same label does a moment later, when nobody denies it.
+    """
     before, after = change.before, change.after
     if settings.scope.mode == "cluster" or not isinstance(before, Node) or not isinstance(after, Node):
         return None
-    selectors = selectors_by_owner(situation(facts, settings))
     old, new = before.meta.labels, after.meta.labels
-    if owners_of_labels(old, selectors) == owners_of_labels(new, selectors):
+    if old == new:
+        return None
+    selectors = selectors_by_owner(situation(facts, settings))
+    selected = owners_of_labels(new, selectors)
+    left = any(pod.node == after.name and owner not in selected for owner, pod in facts.plugin_pods)
+    if not left and owners_of_labels(old, selectors) == selected:
         return None
     changed = tuple((key, new.get(key)) for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key))
     return Relabel(after.name, changed, change.request.user.name, facts.now)

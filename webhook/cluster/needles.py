@@ -15,6 +15,7 @@ _KNOWN = (
     "devmm_svm",
     "hisi_hdc",
     "resourceclaim",
+    "deviceclass.",
     "npu-",
     "npu.",
     '"path":"/dev',

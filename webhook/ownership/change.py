@@ -7,7 +7,7 @@ from typing import Any
 
 from webhook.ownership.fields import at, mapping, text
 from webhook.ownership.objects import CustomResource, DaemonSet, Malformed, Pod, Record, Ref
-from webhook.ownership.owners import Owner, plugin_owner
+from webhook.ownership.owners import Owner, plugin_owner, plugin_spec
 from webhook.ownership.reading import group_of, read, read_pod, read_selector
 from webhook.ownership.request import Object, Request
 from webhook.ownership.scope import Selector
@@ -76,12 +76,12 @@ class Change:
     @cached_property
     def claimed_before(self) -> tuple[Claiming, ...]:
         """What the stored object asks for."""
-        return _claimings(self.before, self.request.old_object, self.plugin_before)
+        return _claimings(self.before, self.request.old_object, self.plugin_before, self.settings)
 
     @cached_property
     def claimed_after(self) -> tuple[Claiming, ...]:
         """What the object would ask for."""
-        return _claimings(self.after, self.request.object, self.plugin_after)
+        return _claimings(self.after, self.request.object, self.plugin_after, self.settings)
 
     @cached_property
     def activated(self) -> tuple[Claiming, ...]:
@@ -151,7 +151,9 @@ def _plugin(item: Object | None, settings: Settings) -> Owner | None:
     return plugin_owner(item, settings) if item is not None else None
 
 
-def _claimings(record: Record | None, item: Object | None, plugin: Owner | None) -> tuple[Claiming, ...]:
+def _claimings(
+    record: Record | None, item: Object | None, plugin: Owner | None, settings: Settings
+) -> tuple[Claiming, ...]:
     match record:
         case CustomResource():
             selector = record.selector or Selector()
@@ -165,7 +167,7 @@ def _claimings(record: Record | None, item: Object | None, plugin: Owner | None)
         case _:
             if plugin is None or item is None:
                 return ()
-            return (Claiming(plugin, read_selector(mapping(at(item, "spec.template.spec"))), "spec.template"),)
+            return (Claiming(plugin, read_selector(plugin_spec(item, settings)), "spec"),)
 
 
 _BOOKKEEPING = ("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink")

@@ -3,6 +3,7 @@
 from typing import Any
 
 from webhook.ownership.fields import at, has, mapping, text, texts
+from webhook.ownership.makers import makers_of
 from webhook.ownership.objects import DEFAULT_DRIVER_VERSION, Base, CustomResource, Demand, Malformed, Meta
 from webhook.ownership.owners import Owner
 from webhook.ownership.request import Object
@@ -36,7 +37,7 @@ def read_custom_resource(item: Object, meta: Meta, group: str, settings: Setting
         case "NPUOperatorCtl":
             return _operator_ctl(item, meta, group)
         case "NPUClusterPolicy":
-            return _cluster_policy(item, meta, group)
+            return _cluster_policy(item, meta, group, settings)
         case "HAMiAscendDevicePlugin":
             return _hami(item, meta, group, settings)
         case "AmlCluster":
@@ -69,7 +70,7 @@ def _operator_ctl(item: Object, meta: Meta, group: str, *, prefix: str = "spec")
     )
 
 
-def _cluster_policy(item: Object, meta: Meta, group: str) -> CustomResource:
+def _cluster_policy(item: Object, meta: Meta, group: str, settings: Settings) -> CustomResource:
     switches = _Switches(item, "spec")
     return CustomResource(
         meta=meta,
@@ -82,6 +83,7 @@ def _cluster_policy(item: Object, meta: Meta, group: str) -> CustomResource:
         malformed=switches.malformed,
         selector=_native_selector(item, "spec"),
         primary=meta.annotations.get(_PRIMARY, ""),
+        makers=makers_of(mapping(item.get("metadata")), settings),
     )
 
 
@@ -118,7 +120,7 @@ def _native_selector(item: Object, prefix: str) -> Selector | None:
 
 
 def _version(value: Any) -> str:
-    return DEFAULT_DRIVER_VERSION if value is None else str(value)
+    return DEFAULT_DRIVER_VERSION if value is None else value if isinstance(value, str) else _shown(value)
 
 
 def _driver_image(driver: Object) -> str:
@@ -167,8 +169,10 @@ def _shown(value: Any) -> str:
             return "null"
         case str():
             return f'"{value[:40]}"'
-        case bool() | int() | float():
-            return str(value).lower()[:40]
+        case bool() | float():
+            return str(value).lower()
+        case int():
+            return str(value) if abs(value) < 10**30 else "a huge number"  # Python refuses to write huge ones out
         case list():
             return "a list"
         case _:

@@ -96,8 +96,8 @@ class CustomResource:
 
     `selector` is the nodes that it names, None when it names none. `effective` is false for an AmlCluster that is not
     managed: it asks for nothing; `removed` tells that it even takes the component away. `primary` is the NPUOperatorCtl
-    that an NPUClusterPolicy was generated from, as
-    `namespace/name`, empty when nothing says so.
+    that an NPUClusterPolicy was generated from, as `namespace/name`, empty when nothing says so; `makers` are the
+    products' kinds that it says it was made for.
     """
 
     meta: Meta
@@ -110,6 +110,7 @@ class CustomResource:
     effective: bool = True
     removed: bool = False
     primary: str = ""
+    makers: frozenset[str] = frozenset()
 
     def demand(self, owner: Owner) -> Demand | None:
         """Return what this resource says about `owner`, None when it says nothing."""
@@ -123,13 +124,17 @@ class CustomResource:
 
 @dataclass(frozen=True, slots=True)
 class DaemonSet:
-    """A DaemonSet that is a device plugin (`owner`) or infrastructure (`owner` None)."""
+    """A DaemonSet that is a device plugin (`owner`) or infrastructure (`owner` None).
+
+    `makers` are the products' kinds that it says it was made for.
+    """
 
     meta: Meta
     owner: Owner | None
     selector: Selector
     tolerations: tuple[Toleration, ...] = ()
     pod_labels: Mapping[str, str] = field(default_factory=dict)
+    makers: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

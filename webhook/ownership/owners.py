@@ -1,9 +1,9 @@
 """Who can own the chips, and which object is whose device plugin (DOMAIN.md section 3).
 
 Decided by structure, in DOMAIN's order: HAMi's component label or an ownerReference to its custom resource; a DRA
-kubelet
-plugin that speaks of Ascend; openFuyao's vNPU plugin; native or MindCluster (a writable mount of the kubelet's plugin
-folder, plus Pod label, image or name); else a foreign plugin that hands out Ascend resources.
+kubelet plugin that speaks of Ascend; openFuyao's vNPU plugin; native or MindCluster (a writable mount of the kubelet's
+plugin folder, plus Pod label, image or name); else a foreign plugin that hands out Ascend resources. One that mounts
+the kubelet's whole folder may be a DRA driver or not: the marks of native and MindCluster tell, unless it says DRA.
 """
 
 import posixpath
@@ -12,8 +12,10 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
 from webhook.ownership.fields import at, items, mapping, mappings, text, texts
+from webhook.ownership.makers import makers_of
 from webhook.ownership.request import Object
 from webhook.ownership.settings import Settings
+from webhook.ownership.templates import templates_in
 
 
 class Owner(StrEnum):
@@ -35,47 +37,62 @@ NATIVE_POD_LABEL = "ascend-device-plugin-ds"
 """The native and MindCluster plugins' value of the Pod label `name` (Ascend/mind-cluster)."""
 
 _COMPONENT = "app.kubernetes.io/component"
-_NATIVE_KINDS = ("NPUClusterPolicy", "NPUOperatorCtl")
+_NATIVE_KINDS = frozenset({"NPUClusterPolicy", "NPUOperatorCtl"})
 _MIND_NAME = re.compile(r"^ascend-(device-plugin|manager)[0-9a-z]*(-.*)?$")
 _MIND_IMAGES = ("ascend-k8sdeviceplugin", "ascend-manager")
 _HAMI_IMAGE = re.compile(r"(^|/)(projecthami|hami-ascend)(/|:|$|-)")
 _VNPU_NAME = re.compile(r"^npu-device-plugin(-.*)?$")
 _DRA_EVIDENCE = re.compile(r"(^|[^a-z])(ascend|npu)([^a-z]|$)")
+_DRA_WORD = re.compile(r"(^|[^a-z])dra([^a-z]|$)|npu\.huawei\.com|project-hami\.io")
 _POD_SUFFIX = re.compile(r"-[a-z0-9]{5}$")
 
 
 def plugin_owner(workload: Object, settings: Settings) -> Owner | None:
     """Return whose device plugin `workload` is, by structure, or None when it is none.
 
-    `workload` is a DaemonSet, a Pod, or any object with a Pod template at `spec.template`.
+    `workload` is a Pod, a DaemonSet, or any object with Pod templates: one of them is enough.
     """
-    spec, pod_metadata = _pod_parts(workload)
-    if not spec:
-        return None
+    found = (_owner_of(workload, spec, metadata, settings) for spec, metadata in _pod_parts(workload))
+    return next((owner for owner in found if owner is not None), None)
+
+
+def plugin_spec(workload: Object, settings: Settings) -> Object:
+    """Return the Pod spec that makes `workload` a device plugin, an empty one when it is none."""
+    for spec, metadata in _pod_parts(workload):
+        if _owner_of(workload, spec, metadata, settings) is not None:
+            return spec
+    return {}
+
+
+def _owner_of(workload: Object, spec: Object, pod_metadata: Object, settings: Settings) -> Owner | None:
     mounts = frozenset(_kubelet_folders(spec, settings))
     if not mounts:
         return None
     labels = texts(pod_metadata.get("labels"))
-    if "device-plugins" in mounts and _is_hami(workload, labels, spec):
+    makers = makers_of(mapping(workload.get("metadata")), settings)
+    if "device-plugins" in mounts and _is_hami(makers, labels, spec):
         return Owner.HAMI
-    if "plugins_registry" in mounts and _speaks_of_npus(workload, spec):
+    name = _name(workload)
+    native = "device-plugins" in mounts and _is_native_or_mindcluster(makers, name, labels, spec)
+    if "plugins_registry" in mounts and _speaks_of_npus(name, spec) and not (native and not _says_dra(name, spec)):
         return Owner.DRA
     if "device-plugins" not in mounts:
         return None
-    name = _name(workload)
     if _VNPU_NAME.match(name) and _has_ascend_evidence(spec):
         return Owner.VNPU
-    if _is_native_or_mindcluster(workload, name, labels, spec):
-        return Owner.NATIVE if name == NATIVE_NAME or _refers_to(workload, _NATIVE_KINDS) else Owner.MINDCLUSTER
+    if native:
+        return Owner.NATIVE if name == NATIVE_NAME or makers & _NATIVE_KINDS else Owner.MINDCLUSTER
     return Owner.FOREIGN if _hands_out_npus(spec, settings) else None
 
 
-def _pod_parts(workload: Object) -> tuple[Object, Object]:
-    """The Pod spec and metadata: of the Pod itself, or of its template."""
+def _pod_parts(workload: Object) -> Iterator[tuple[Object, Object]]:
+    """Yield the Pod specs of an object, each with its metadata: of the Pod itself, or of its templates."""
     if workload.get("kind") == "Pod":
-        return mapping(workload.get("spec")), mapping(workload.get("metadata"))
-    template = mapping(at(workload, "spec.template"))
-    return mapping(template.get("spec")), mapping(template.get("metadata"))
+        yield mapping(workload.get("spec")), mapping(workload.get("metadata"))
+        return
+    for template in templates_in(workload):
+        if not template.bare:
+            yield template.spec, template.metadata
 
 
 def _name(workload: Object) -> str:
@@ -90,16 +107,8 @@ def _name(workload: Object) -> str:
     return generated or _POD_SUFFIX.sub("", text(metadata.get("name")))
 
 
-def _refers_to(workload: Object, kinds: tuple[str, ...]) -> bool:
-    metadata = mapping(workload.get("metadata"))
-    if any(reference.get("kind") in kinds for reference in mappings(metadata.get("ownerReferences"))):
-        return True
-    rendered_from = texts(metadata.get("annotations")).get("operator-sdk/primary-resource-type", "")
-    return rendered_from.partition(".")[0] in kinds
-
-
-def _is_hami(workload: Object, labels: Mapping[str, str], spec: Object) -> bool:
-    if labels.get(_COMPONENT) == HAMI_COMPONENT or _refers_to(workload, ("HAMiAscendDevicePlugin",)):
+def _is_hami(makers: frozenset[str], labels: Mapping[str, str], spec: Object) -> bool:
+    if labels.get(_COMPONENT) == HAMI_COMPONENT or "HAMiAscendDevicePlugin" in makers:
         return True
     if labels.get("name") == NATIVE_POD_LABEL:
         return False
@@ -108,21 +117,28 @@ def _is_hami(workload: Object, labels: Mapping[str, str], spec: Object) -> bool:
     )
 
 
-def _is_native_or_mindcluster(workload: Object, name: str, labels: Mapping[str, str], spec: Object) -> bool:
+def _is_native_or_mindcluster(makers: frozenset[str], name: str, labels: Mapping[str, str], spec: Object) -> bool:
     return (
         labels.get("name", "").lower() == NATIVE_POD_LABEL
         or _MIND_NAME.match(name) is not None
         or any(_image_name(image) in _MIND_IMAGES for image in _images(spec))
-        or (_refers_to(workload, _NATIVE_KINDS) and "device-plugin" in name)
+        or (bool(makers & _NATIVE_KINDS) and "device-plugin" in name)
     )
 
 
-def _speaks_of_npus(workload: Object, spec: Object) -> bool:
+def _speaks_of_npus(name: str, spec: Object) -> bool:
     """Whether a kubelet plugin's names, images or paths say that it serves Ascend NPUs, and no other vendor's."""
-    said = [_name(workload), text(spec.get("serviceAccountName")), *map(_image_name, _images(spec)), *_host_paths(spec)]
+    said = [name, text(spec.get("serviceAccountName")), *map(_image_name, _images(spec)), *_host_paths(spec)]
     if any("csi" in part for part in said):
         return False
     return any(_DRA_EVIDENCE.search(part.lower()) for part in said)
+
+
+def _says_dra(name: str, spec: Object) -> bool:
+    """Whether a plugin that mounts the kubelet's whole folder says that it is a DRA driver."""
+    words = (word for container in _containers(spec) for word in _configured_words(container))
+    said = (name, text(spec.get("serviceAccountName")), *map(_image_name, _images(spec)), *words)
+    return any(_DRA_WORD.search(part.lower()) for part in said)
 
 
 def _has_ascend_evidence(spec: Object) -> bool:
@@ -137,7 +153,13 @@ def _hands_out_npus(spec: Object, settings: Settings) -> bool:
     resources."""
     prefixes = tuple(
         pattern.partition("*")[0].lower()
-        for patterns in (settings.resources.native, settings.resources.hami, settings.resources.other)
+        for patterns in (
+            settings.resources.native,
+            settings.resources.hami,
+            settings.resources.both,
+            settings.resources.vnpu,
+            settings.resources.other,
+        )
         for pattern in patterns
     )
     for container in _containers(spec):
@@ -190,12 +212,24 @@ def _kubelet_folders(spec: Object, settings: Settings) -> Iterator[str]:
             volume = volumes.get(text(mount.get("name")), "")
             if not volume or mount.get("readOnly") is True:
                 continue
-            path = _clean(posixpath.join(volume, text(mount.get("subPath"))))
+            path, open_ended = mounted_path(volume, mount)
             for folder in ("device-plugins", "plugins_registry"):
                 for kubelet in settings.kubelet_paths:
                     target = posixpath.join(_clean(kubelet), folder)
-                    if path in (target, posixpath.dirname(target)) or path.startswith(target + "/"):
+                    exact = path in (target, posixpath.dirname(target)) or path.startswith(target + "/")
+                    if exact or (open_ended and target.startswith(path)):
                         yield folder
+
+
+def mounted_path(volume: str, mount: Object) -> tuple[str, bool]:
+    """Return the cleaned host path that a mount of the host path `volume` leads to, and whether it is open-ended.
+
+    A subPathExpr that expands variables may lead to any path that begins so: then the path is what comes before.
+    """
+    expression = text(mount.get("subPathExpr"))
+    literal, expands, _ = expression.partition("$(")
+    path = _clean(posixpath.join(volume, literal if expression else text(mount.get("subPath"))))
+    return path, bool(expands)
 
 
 def _clean(path: str) -> str:

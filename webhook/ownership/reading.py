@@ -9,6 +9,7 @@ from typing import Any
 from webhook.ownership.custom_resources import read_custom_resource
 from webhook.ownership.fields import at, items, mapping, mappings, text, texts
 from webhook.ownership.kinds import HAMI_DEVICES
+from webhook.ownership.makers import makers_of
 from webhook.ownership.memory import LEASE_NAME, read_memory
 from webhook.ownership.objects import (
     DaemonSet,
@@ -137,6 +138,7 @@ def _daemon_set(item: Object, settings: Settings) -> DaemonSet | None:
         selector=read_selector(spec),
         tolerations=_tolerations(spec),
         pod_labels=texts(at(template, "metadata.labels")),
+        makers=makers_of(mapping(item.get("metadata")), settings),
     )
 
 

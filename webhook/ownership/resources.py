@@ -26,6 +26,7 @@ _SUFFIX = {
     "Mi": Decimal(2**20), "Gi": Decimal(2**30), "Ti": Decimal(2**40), "Pi": Decimal(2**50), "Ei": Decimal(2**60),
 }  # fmt: skip
 _UNREADABLE = Decimal(1)
+_LARGEST = 10**18
 
 
 class _Names:
@@ -95,22 +96,25 @@ def npu_quantities(resources: Any, settings: Settings) -> dict[str, int]:
     """
     names = _names(settings.resources)
     return {
-        name: _units(quantity)
+        name: units(quantity)
         for name, quantity in mapping(resources).items()
         if isinstance(name, str) and names.list_of(name) is not None
     }
 
 
-def _units(quantity: Any) -> int:
+def units(quantity: Any) -> int:
+    """Return a quantity in whole units rounded up, at most 10^18; what cannot be read counts as 1."""
     value = _parse(quantity)
     if value <= 0:
         return 0
-    return int(min(value, Decimal(10**18)).to_integral_value(rounding="ROUND_CEILING"))
+    return int(min(value, Decimal(_LARGEST)).to_integral_value(rounding="ROUND_CEILING"))
 
 
 def _parse(quantity: Any) -> Decimal:
     if isinstance(quantity, bool) or not isinstance(quantity, int | float | str):
         return _UNREADABLE
+    if isinstance(quantity, int) and abs(quantity) > _LARGEST:  # Python refuses to write huge numbers out
+        return Decimal(_LARGEST if quantity > 0 else 0)
     match = _QUANTITY.match(str(quantity).strip()) if len(str(quantity)) <= 64 else None
     if match is None:
         return _UNREADABLE

@@ -59,7 +59,8 @@ def _search(value: Any, path: str, depth: int, budget: list[int], parent: Object
 
 
 def _is_container(value: Object) -> bool:
-    return isinstance(value.get("image"), str) and isinstance(value.get("resources"), Mapping)
+    says_more = isinstance(value.get("resources"), Mapping) or isinstance(value.get("env"), list)
+    return isinstance(value.get("image"), str) and says_more
 
 
 def _holds_resources(key: str, value: Any) -> bool:

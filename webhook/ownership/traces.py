@@ -11,10 +11,10 @@ from webhook.ownership.scope import NODE_NAME, Requirement, Selector
 from webhook.ownership.verdict import Observation
 
 _GENERATORS = {
-    Owner.NATIVE: ("NPUClusterPolicy", "NPUOperatorCtl"),
-    Owner.VNPU: ("NPUClusterPolicy", "NPUOperatorCtl"),
-    Owner.DRA: ("NPUClusterPolicy", "NPUOperatorCtl"),
-    Owner.HAMI: ("HAMiAscendDevicePlugin",),
+    Owner.NATIVE: frozenset({"NPUClusterPolicy", "NPUOperatorCtl"}),
+    Owner.VNPU: frozenset({"NPUClusterPolicy", "NPUOperatorCtl"}),
+    Owner.DRA: frozenset({"NPUClusterPolicy", "NPUOperatorCtl"}),
+    Owner.HAMI: frozenset({"HAMiAscendDevicePlugin"}),
 }
 
 
@@ -41,8 +41,8 @@ def traces(facts: Facts) -> tuple[Trace, ...]:
 def policy_is_generated(policy: CustomResource, facts: Facts) -> bool:
     """Whether an NPUClusterPolicy is an NPUOperatorCtl's output; else it is the administrator's own (plain
     openFuyao)."""
-    by_reference = any(reference.kind == "NPUOperatorCtl" for reference in policy.meta.owners)
-    return bool(facts.operator_ctls) or "npuoperatorctls" in facts.missing or bool(policy.primary) or by_reference
+    says_so = bool(policy.primary) or "NPUOperatorCtl" in policy.makers
+    return bool(facts.operator_ctls) or "npuoperatorctls" in facts.missing or says_so
 
 
 def daemon_set_is_generated(daemon_set: DaemonSet, facts: Facts) -> bool:
@@ -53,7 +53,7 @@ def daemon_set_is_generated(daemon_set: DaemonSet, facts: Facts) -> bool:
     generators = _GENERATORS.get(daemon_set.owner) if daemon_set.owner is not None else None
     if generators is None:
         return False
-    if any(reference.kind in generators for reference in daemon_set.meta.owners):
+    if daemon_set.makers & generators:
         return True
     match daemon_set.owner:
         case Owner.HAMI:

@@ -4,16 +4,15 @@ Total: any JSON in any place gives an answer. Not visible here, and so out of re
 an image brings along.
 """
 
-import posixpath
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from webhook.ownership.fields import at, items, mapping, mappings, text
-from webhook.ownership.owners import Owner
+from webhook.ownership.owners import Owner, mounted_path
 from webhook.ownership.request import Object
-from webhook.ownership.resources import is_npu, npu_quantities, servers_of_all
+from webhook.ownership.resources import is_npu, npu_quantities, servers_of_all, units
 from webhook.ownership.settings import Settings
 
 Way = Literal["resource", "env", "device", "claim", "shape"]
@@ -30,7 +29,9 @@ DRA_DRIVERS = ("npu.huawei.com", "ascend.project-hami.io", "npu.project-hami.io"
 """Drivers that hand out Ascend chips (Ascend/mind-cluster, openFuyao; Project-HAMi's DRA driver, new and old name)."""
 
 _CLASS_NAME = re.compile(r"^((elastic|fixed|best-effort)\.)?npu\.huawei\.com$|^hami-[a-z0-9.-]*\.project-hami\.io$")
-_MAX_CLAIMS = 256
+_CLASS_AS_RESOURCE = "deviceclass.resource.kubernetes.io/"
+"""The resource by which a Pod asks for a DeviceClass without a claim (kubernetes, DRAExtendedResource)."""
+_BY_FIELD = " from fieldRef without a request"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +45,10 @@ class Path:
 
 @dataclass(frozen=True, slots=True)
 class ClaimRef:
-    """A claim in `spec.resourceClaims`: a ResourceClaim or a ResourceClaimTemplate of the Pod's namespace."""
+    """A claim of a Pod: a ResourceClaim or a ResourceClaimTemplate of its namespace (`spec.resourceClaims`), or a
+    DeviceClass that is asked for like a resource (`deviceclass.resource.kubernetes.io/<class>`)."""
 
-    kind: Literal["ResourceClaim", "ResourceClaimTemplate"]
+    kind: Literal["ResourceClaim", "ResourceClaimTemplate", "DeviceClass"]
     name: str
 
 
@@ -62,9 +64,11 @@ class DeviceClass:
 
 @dataclass(frozen=True, slots=True)
 class DeviceClaim:
-    """The DeviceClasses that a ResourceClaim or ResourceClaimTemplate asks for."""
+    """What a ResourceClaim or ResourceClaimTemplate asks for: DeviceClasses, and whether a selector of its own names a
+    driver of Ascend chips."""
 
     classes: tuple[str, ...]
+    ascend: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,8 @@ class Access:
     resources: Mapping[str, int] = field(default_factory=dict)
     servers: frozenset[Owner] = frozenset()
     claims: tuple[ClaimRef, ...] = ()
+    by_field: tuple[Path, ...] = ()
+    """Ids from an annotation, of a Pod that requests nothing: use of chips, unless a claim accounts for it."""
 
     @property
     def unaccounted(self) -> tuple[Path, ...]:
@@ -103,14 +109,15 @@ def access_of(spec: Object, metadata: Object, settings: Settings) -> Access:
         for name, amount in _asked(container.body, settings).items()
         if amount > 0
     )
-    claims = tuple(_claim_refs(spec))
-    accounted = bool(requests) or bool(claims)
-    unaccounted = tuple(_unaccounted(spec, containers, containers, settings, accounted=accounted))
+    claims = (*_claim_refs(spec), *_classes_asked_for(containers))
+    unaccounted = tuple(_unaccounted(spec, containers, containers, settings, accounted=bool(requests)))
+    by_field = tuple(path for path in unaccounted if path.what.endswith(_BY_FIELD)) if claims else ()
     return Access(
-        paths=(*requests, *unaccounted),
+        paths=(*requests, *(path for path in unaccounted if path not in by_field)),
         resources=resources,
         servers=servers_of_all(resources, settings),
         claims=claims,
+        by_field=by_field,
     )
 
 
@@ -193,8 +200,9 @@ def _is_shape(path: str, settings: Settings) -> bool:
 
 
 def _is_driver_tree(path: str, settings: Settings) -> bool:
-    trees = (*_DRIVER_TREES, *settings.driver_paths)
-    return path in trees or any(path.startswith(tree + "/") for tree in trees if tree.endswith("/driver"))
+    configured = tuple(tree.rstrip("/") or "/" for tree in settings.driver_paths)
+    below = (*configured, *(tree for tree in _DRIVER_TREES if tree.endswith("/driver")))
+    return path in (*_DRIVER_TREES, *configured) or any(path.startswith(tree + "/") for tree in below)
 
 
 class _Evidence:
@@ -224,7 +232,7 @@ def _mounted(spec: Object, container: Object) -> Iterator[str]:
     for mount in mappings(container.get("volumeMounts")):
         path = volumes.get(text(mount.get("name")), "")
         if path:
-            yield posixpath.normpath("/" + posixpath.join(path, text(mount.get("subPath"))).lstrip("/"))
+            yield mounted_path(path, mount)[0]
 
 
 def _ids(container: _Container, *, accounted: bool) -> Iterator[Path]:
@@ -245,7 +253,7 @@ def _ids(container: _Container, *, accounted: bool) -> Iterator[Path]:
             kind = next(iter(mapping(source)), "valueFrom")
             yield Path("env", container.name, f"{name} from {str(kind)[:40]}")
         elif not accounted:
-            yield Path("env", container.name, f"{name} from fieldRef without a request")
+            yield Path("env", container.name, f"{name}{_BY_FIELD}")
 
 
 def _has_ascend_variable(container: Object) -> bool:
@@ -259,12 +267,24 @@ def _has_ascend_variable(container: Object) -> bool:
 
 
 def _claim_refs(spec: Object) -> Iterator[ClaimRef]:
-    for entry in mappings(spec.get("resourceClaims"))[:_MAX_CLAIMS]:
+    for entry in mappings(spec.get("resourceClaims")):
         claim, template = text(entry.get("resourceClaimName")), text(entry.get("resourceClaimTemplateName"))
         if claim:
             yield ClaimRef("ResourceClaim", claim)
         if template:
             yield ClaimRef("ResourceClaimTemplate", template)
+
+
+def _classes_asked_for(containers: tuple[_Container, ...]) -> Iterator[ClaimRef]:
+    names = {
+        str(name).removeprefix(_CLASS_AS_RESOURCE)
+        for container in containers
+        for part in ("limits", "requests")
+        for name, amount in mapping(at(container.body, f"resources.{part}")).items()
+        if str(name).startswith(_CLASS_AS_RESOURCE) and units(amount) > 0
+    }
+    for name in sorted(names):
+        yield ClaimRef("DeviceClass", name)
 
 
 def claim_paths(
@@ -273,28 +293,32 @@ def claim_paths(
     claims: Mapping[tuple[str, str, str], DeviceClaim],
     classes: Mapping[str, DeviceClass],
 ) -> tuple[Path, ...]:
-    """Return the paths of those claims that ask for a class of Ascend chips.
+    """Return the paths of those claims that ask for Ascend chips; where none does, what only a claim would account for.
 
     `claims` is by kind, namespace and name. A class that is not known is judged by its name.
     """
-    return tuple(
-        Path("claim", "", f"{ref.kind} {ref.name}: DeviceClass {name}")
-        for ref in access.claims
-        for name in claims.get((ref.kind, namespace, ref.name), DeviceClaim(())).classes
-        if (classes[name].ascend if name in classes else _CLASS_NAME.match(name) is not None)
-    )
+    found: list[Path] = []
+    for ref in access.claims:
+        claim = claims.get((ref.kind, namespace, ref.name), DeviceClaim(()))
+        if ref.kind == "DeviceClass":
+            claim = DeviceClaim((ref.name,))
+        if claim.ascend:
+            found.append(Path("claim", "", f"{ref.kind} {ref.name}: its selector names the NPU driver"))
+        found += [
+            Path("claim", "", f"{ref.kind} {ref.name}: DeviceClass {name}")
+            for name in claim.classes
+            if (classes[name].ascend if name in classes else _CLASS_NAME.match(name) is not None)
+        ]
+    return tuple(found) or access.by_field
 
 
 def device_class(item: Object, settings: Settings) -> DeviceClass:
     """Return the record of a DeviceClass (resource.k8s.io)."""
     name = text(at(item, "metadata.name"))
     spec = mapping(item.get("spec"))
-    expressions = [text(at(selector, "cel.expression")) for selector in mappings(spec.get("selectors"))]
     extended = text(spec.get("extendedResourceName"))
     ascend = (
-        _CLASS_NAME.match(name) is not None
-        or any(f'"{driver}"' in said or f"'{driver}'" in said for said in expressions for driver in DRA_DRIVERS)
-        or (bool(extended) and is_npu(extended, settings))
+        _CLASS_NAME.match(name) is not None or _names_driver(spec) or (bool(extended) and is_npu(extended, settings))
     )
     return DeviceClass(name, ascend, extended)
 
@@ -305,11 +329,19 @@ def is_ascend_driver(driver: str) -> bool:
 
 
 def device_claim(item: Object) -> DeviceClaim:
-    """Return the classes that a ResourceClaim or ResourceClaimTemplate asks for, in any of its request forms."""
+    """Return what a ResourceClaim or ResourceClaimTemplate asks for, in any of its request forms."""
     spec = mapping(item.get("spec"))
     inner = mapping(spec.get("spec")) if isinstance(spec.get("spec"), Mapping) else spec
     names: list[str] = []
-    for request in mappings(at(inner, "devices.requests"))[:_MAX_CLAIMS]:
+    ascend = False
+    for request in mappings(at(inner, "devices.requests")):
         forms = [request, mapping(request.get("exactly")), *mappings(request.get("firstAvailable"))]
         names.extend(name for form in forms if (name := text(form.get("deviceClassName"))))
-    return DeviceClaim(tuple(dict.fromkeys(names)))
+        ascend = ascend or any(_names_driver(form) for form in forms)
+    return DeviceClaim(tuple(dict.fromkeys(names)), ascend)
+
+
+def _names_driver(holder: Object) -> bool:
+    """Whether a CEL selector of a class or of a request names a driver of Ascend chips."""
+    said = [text(at(selector, "cel.expression")) for selector in mappings(holder.get("selectors"))]
+    return any(f'"{driver}"' in one or f"'{driver}'" in one for one in said for driver in DRA_DRIVERS)

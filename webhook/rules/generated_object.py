@@ -127,7 +127,7 @@ def _daemon_set(change: Change, record: DaemonSet, standing: Situation) -> Itera
 
 
 def _makers(record: DaemonSet, standing: Situation) -> tuple[Observation, ...]:
-    references = [reference for reference in record.meta.owners if reference.kind.startswith(("NPU", "HAMi"))]
+    references = [reference for reference in record.meta.owners if reference.kind in record.makers]
     if references:
         return tuple(
             Observation(str(record.meta.ref), "metadata.ownerReferences", f"name {reference.kind} {reference.name}")

@@ -70,8 +70,13 @@ has({{ .spec }}.volumes) && (
   {{ .spec }}.volumes.exists(v, has(v.hostPath) && v.hostPath.path.matches('{{ include "guard.cel.socketFolder" .root }}'))
   || (({{ .spec }}.volumes.exists(v, has(v.hostPath) && v.hostPath.path.matches('{{ include "guard.cel.kubeletFolder" .root }}'))
        || {{ include "guard.cel.allContainers" .spec }}.exists(c, has(c.volumeMounts) && c.volumeMounts.exists(m,
-            has(m.subPath) && m.subPath.matches('{{ include "guard.cel.folderBySubPath" .root }}'))))
+            {{ include "guard.cel.below" . }}.contains('$(') || {{ include "guard.cel.below" . }}.matches('{{ include "guard.cel.folderBySubPath" .root }}'))))
       && ({{ include "guard.cel.speaksOfNpus" . }})))
+{{- end -}}
+
+{{/* What a mount `m` picks out of its volume, "" for all of it; an expression may expand to anything after its beginning. */}}
+{{- define "guard.cel.below" -}}
+(has(m.subPath) ? m.subPath : (has(m.subPathExpr) ? m.subPathExpr : ''))
 {{- end -}}
 
 {{/* The folder of the sockets by which device plugins register: nobody but device plugins writes there. */}}
@@ -165,18 +170,20 @@ has(o.spec) && has(o.spec.template) && has(o.spec.template.spec)
 {{- define "guard.cel.mountsChip" -}}
 (has(object.spec.volumes) && object.spec.volumes.exists(v, has(v.hostPath) && v.hostPath.path.matches('^[./]*dev/[./]*(v?davinci|devmm_svm|hisi_hdc)')))
   || {{ include "guard.cel.containers" . }}.exists(c, has(c.volumeMounts) && c.volumeMounts.exists(m,
-       has(m.subPath) && m.subPath.matches('(v?davinci|devmm_svm|hisi_hdc)')))
+       {{ include "guard.cel.below" . }}.matches('(v?davinci|devmm_svm|hisi_hdc)')))
 {{- end -}}
 
 {{/* Weaker evidence: claims of any class, all of / or /dev, a driver tree, also one that is picked by subPath. */}}
 {{- define "guard.cel.weakerEvidence" -}}
 (has(object.spec.resourceClaims) && object.spec.resourceClaims.size() > 0)
+  || {{ include "guard.cel.containers" . }}.exists(c, has(c.resources) && has(c.resources.limits)
+       && c.resources.limits.exists(k, k.startsWith('deviceclass.resource.kubernetes.io/')))
   || (has(object.spec.volumes) && object.spec.volumes.exists(v, has(v.hostPath)
        && (v.hostPath.path.matches('^[./]*(dev)?[./]*$') || v.hostPath.path.contains('Ascend')
        {{- range .Values.config.driverPaths }} || v.hostPath.path.matches('^{{ include "guard.cel.path" . }}'){{ end }})))
   || {{ include "guard.cel.containers" . }}.exists(c, has(c.volumeMounts) && c.volumeMounts.exists(m,
-       has(m.subPath) && (m.subPath.contains('Ascend')
-       {{- range .Values.config.driverPaths }} || m.subPath.matches('(^|/){{ . | trimAll "/" | splitList "/" | last | replace "." "[.]" }}(/|$)'){{ end }})))
+       ({{ include "guard.cel.below" . }}.contains('Ascend')
+       {{- range .Values.config.driverPaths }} || {{ include "guard.cel.below" $ }}.matches('(^|/){{ . | trimAll "/" | splitList "/" | last | replace "." "[.]" }}(/|$)'){{ end }})))
 {{- end -}}
 
 {{/* A person's Pod that mounts a plugin folder; the Pods of DaemonSets are judged with their DaemonSet. */}}

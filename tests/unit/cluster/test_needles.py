@@ -1,9 +1,14 @@
 """The byte test lets every Pod pass that decides something."""
 
+from typing import Any
+
 import orjson
 import pytest
+from hypothesis import HealthCheck, given, settings
 
+from tests.generated_pods import pods
 from webhook.cluster.needles import matters, needles
+from webhook.ownership.reading import read
 from webhook.ownership.settings import Resources, Settings
 
 
@@ -47,6 +52,7 @@ def line(spec: dict[str, object], labels: dict[str, str] | None = None) -> bytes
         host_path("/var/lib/./kubelet/"),
         {**container(), "resourceClaims": [{"name": "npu", "resourceClaimName": "x"}]},
         {**container(), "runtimeClassName": "ascend"},
+        container(resources={"limits": {"deviceclass.resource.kubernetes.io/mine": "1"}}),
         container(image="registry.example/npu-dra-kubeletplugin:1"),
     ],
     ids=str,
@@ -91,3 +97,10 @@ def test_a_configured_kubelet_folder_is_looked_for() -> None:
 
 def test_a_configured_driver_tree_is_looked_for() -> None:
     assert matters(line(host_path("/opt//chipdriver/lib")), needles(Settings(driver_paths=("/opt/chipdriver",))))
+
+
+@given(item=pods() | pods(plugin=True))
+@settings(max_examples=1500, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+def test_every_generated_pod_that_the_recogniser_counts_is_decoded(item: dict[str, Any]) -> None:
+    if read(item, Settings()) is not None:
+        assert matters(orjson.dumps({"type": "ADDED", "object": item}), needles(Settings()))
