@@ -30,11 +30,12 @@ class Image:
     """
 
     def __init__(self, dockerfile: Dockerfile, folder: Path, arguments: Mapping[str, str] | None = None) -> None:
-        """Build `folder`/root, which must not exist; `folder`/work is what a build before may have left.
+        """Build `folder`/root, which must not exist. A second build in a folder gets the context of the first.
 
         Raises StepError.
         """
         self.root = folder / "root"
+        self._context = folder / "context"
         self._work = folder / "work"
         shutil.rmtree(self._work, ignore_errors=True)
         self._work.mkdir()
@@ -42,7 +43,8 @@ class Image:
         self._own = re.compile("|".join(rf"(?<![\w./-]){re.escape(path)}(?![\w-])" for path in dockerfile.own_paths()))
         self._finished: dict[str, Path] = {}
         self.environment: dict[str, str] = {}
-        self._copy_context(self._work / "context")
+        if not self._context.exists():
+            self._copy_context()
         self._make_base(self._work / "base")
         for stage in dockerfile.stages:
             self._build(stage)
@@ -51,10 +53,10 @@ class Image:
         """Where an absolute path of the image is."""
         return self.root / path.lstrip("/")
 
-    def _copy_context(self, target: Path) -> None:
+    def _copy_context(self) -> None:
         for name in context():
-            (target / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, target / name)
+            (self._context / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, self._context / name)
 
     def _make_base(self, target: Path) -> None:
         """A virtual environment with pip, made where it will be used and put aside."""
@@ -95,7 +97,7 @@ class Image:
     def _copy(self, instruction: Instruction, here: Path) -> None:
         """A folder's content goes into the target, a file into a target that ends in a slash or dot."""
         *sources, target = instruction.words
-        origin = self._work / "context"
+        origin = self._context
         if sources[0].startswith("--from="):
             origin = self._finished[sources.pop(0).removeprefix("--from=")]
         into = self.inside(target) if target.startswith("/") else here / target
