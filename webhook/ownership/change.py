@@ -137,6 +137,12 @@ class Change:
         return kept < had and _content(old, without="finalizers") == _content(new, without="finalizers")
 
     @cached_property
+    def marks_changed(self) -> bool:
+        """Whether the labels or the ownerReferences of an UPDATE differ: they can be changed through a status, too."""
+        old, new = at(self.request.old_object, "metadata"), at(self.request.object, "metadata")
+        return self.labels_changed or mapping(old).get("ownerReferences") != mapping(new).get("ownerReferences")
+
+    @cached_property
     def labels_changed(self) -> bool:
         """Whether the labels of an UPDATE differ."""
         old, new = self.request.old_object, self.request.object

@@ -59,6 +59,11 @@ def remove(owner: Owner, facts: Facts) -> str:
         plugin = facts.hami_plugins[0]
         ref = plugin.meta.ref
         return f"{_unsynced(plugin)}kubectl -n {ref.namespace} delete {_HAMI_KIND} {ref.name}"
+    asking = next((one for one in facts.operator_ctls if owner in (Owner.VNPU, Owner.DRA) and one.asks(owner)), None)
+    if asking is not None:
+        ref, patch = asking.meta.ref, f'{{"spec":{{"{owner}":{{"enabled":false}}}}}}'
+        command = f"kubectl -n {ref.namespace} patch npuoperatorctl {ref.name} --type merge -p '{patch}'"
+        return _unsynced(asking) + command
     daemon_set = _daemon_set(owner, facts)
     if daemon_set is not None:
         ref = daemon_set.meta.ref

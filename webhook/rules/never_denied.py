@@ -4,8 +4,8 @@
 * Deletes by the system controllers (garbage collector, namespace controller, DaemonSet controller, ...), by exact name.
 * What a kubelet writes about Pods and its node: user `system:node:*` and group `system:nodes`.
 * Metadata-only changes of Pods; their resources cannot change after creation.
-* Status subresources. Labels can be changed through `nodes/status` and `daemonsets/status`: such a change by anyone but
-  kubelets and system controllers is judged like one of the object.
+* Status subresources. Labels and ownerReferences can be changed through `nodes/status` and `daemonsets/status`: such a
+  change by anyone but kubelets and system controllers is judged like one of the object.
 * An update that changes nothing but bookkeeping, and the deletion of an object that is being deleted already.
 """
 
@@ -25,7 +25,7 @@ def passes(change: Change) -> bool:
     if request.operation == "DELETE":
         return trusted or change.deleting_already
     if request.sub_resource == "status":
-        return request.resource not in _STATUS_WITH_LABELS or trusted or not change.labels_changed
+        return request.resource not in _STATUS_WITH_LABELS or trusted or not change.marks_changed
     if request.operation == "UPDATE" and request.resource == "pods" and request.sub_resource != "ephemeralcontainers":
         return True
     return change.changes_nothing

@@ -35,7 +35,7 @@ def test_init_covers_the_service_names_the_given_names_and_loopback_on_request(t
     run("init", "--dir", tmp_path / "two", *arguments, "--loopback")
     expected = ("a.example", "b.example", "guard.ns.svc", "guard.ns.svc.cluster.local")
     assert names_of(bundle_in(tmp_path / "one").pair.certificate) == expected
-    assert names_of(bundle_in(tmp_path / "two").pair.certificate) == (*expected, "localhost", "127.0.0.1")
+    assert names_of(bundle_in(tmp_path / "two").pair.certificate) == (*expected, "localhost", "127.0.0.1", "::1")
 
 
 def test_init_takes_the_life_of_the_leaf_in_days(tmp_path: Path) -> None:
