@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import ssl
 import sys
 import time
@@ -95,7 +96,7 @@ class InstalledGuard:
             *self._certificate_options(),
             f"--bind=127.0.0.1:{port}",
         ]  # fmt: skip
-        return Process(f"guard-{index}", command, self.log)
+        return Process(f"guard-{index}", command, self.log, environment={**os.environ, "TMPDIR": str(self.folder)})
 
     def kill(self, index: int | None = None) -> None:
         """End one server, or all, without a chance to say goodbye."""

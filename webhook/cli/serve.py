@@ -1,8 +1,10 @@
 """`ascend-guard serve`: answer AdmissionReviews, over a cluster or over a folder of manifests."""
 
+import atexit
 import logging
 import os
 import re
+import shutil
 import socket
 import sys
 import tempfile
@@ -95,10 +97,17 @@ def _keeper(configuration: Configuration, connect: Callable[[], Connection]) -> 
         case "provided":
             folder = server.tls.certificate.parent if server.tls.certificate is not None else Path()
         case "self-managed":
-            folder = Path(tempfile.mkdtemp(prefix="ascend-guard-tls-"))
+            folder = _own_folder()
     keeper = CertificateKeeper(server.certificates, configuration.namespace, connect, folder)
     keeper.begin()
     return keeper
+
+
+def _own_folder() -> Path:
+    """A folder for this server's key, which goes when the server ends (not when a worker of it does)."""
+    folder, owner = Path(tempfile.mkdtemp(prefix="ascend-guard-tls-")), os.getpid()
+    atexit.register(lambda: shutil.rmtree(folder, ignore_errors=True) if os.getpid() == owner else None)
+    return folder
 
 
 def _certificate(configuration: Configuration, keeper: CertificateKeeper | None) -> ServingCertificate:
