@@ -12,6 +12,11 @@ app.kubernetes.io/name: ascend-owner-guard
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
+{{/* The mode of the rule `.rule`. */}}
+{{- define "guard.mode" -}}
+{{- index (.root.Values.config.rules | default dict) .rule | default .root.Values.mode -}}
+{{- end -}}
+
 {{/* The configuration file: the values' mapping, with the namespace that the guard is in and its certificate. */}}
 {{- define "guard.config" -}}
 {{- $given := .Values.certificates -}}
@@ -22,7 +27,13 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if eq $given.mode "self-managed" -}}
 {{- $certificates = merge $certificates (dict "leafLife" $given.leafLife "authorityLife" $given.authorityLife "key" $given.key) -}}
 {{- end -}}
-{{- $own := dict "namespace" .Release.Namespace "server" (dict "certificates" $certificates) -}}
+{{- $rules := dict -}}
+{{- if ne .Values.mode "enforce" -}}
+{{- range list "second-owner" "generated-object" "mid-switch" "workloads-running" "base-stack" "overlapping-maintenance" "placement" "node-relabel" "unaccounted-access" "resource-mismatch" -}}
+{{- $_ := set $rules . (include "guard.mode" (dict "root" $ "rule" .)) -}}
+{{- end -}}
+{{- end -}}
+{{- $own := dict "namespace" .Release.Namespace "rules" $rules "server" (dict "certificates" $certificates) -}}
 {{ toYaml (merge $own (deepCopy .Values.config)) }}
 {{- end -}}
 

@@ -58,12 +58,18 @@ def test_there_are_two_policies_and_each_is_bound() -> None:
 
 @RENDERS
 @pytest.mark.parametrize(
-    "mode, actions", [(None, ["Deny"]), ("enforce", ["Deny"]), ("warn", ["Warn", "Audit"]), ("audit", ["Audit"])]
+    "mode, actions",
+    [
+        (None, ["Deny", "Audit"]),
+        ("enforce", ["Deny", "Audit"]),
+        ("warn", ["Warn", "Audit"]),
+        ("audit", ["Audit"]),
+    ],
 )
 def test_the_mode_of_the_rule_decides_what_becomes_of_a_refusal(mode: str | None, actions: list[str]) -> None:
     values = {"config": {"rules": {"generated-object": mode}}} if mode else {}
     assert binding("generated-objects", **values)["spec"]["validationActions"] == actions
-    assert binding("own-state", **values)["spec"]["validationActions"] == ["Deny"]
+    assert binding("own-state", **values)["spec"]["validationActions"] == ["Deny", "Audit"]
 
 
 @RENDERS
