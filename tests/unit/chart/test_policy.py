@@ -108,7 +108,7 @@ def test_what_a_request_must_be_about_follows_the_values() -> None:
     assert "system:serviceaccount:guard:ascend-owner-guard" in str(own)
 
 
-@pytest.mark.parametrize("key", ["identities.nativeOperator", "identities.hamiOperator", "rules.generated-object"])
+@pytest.mark.parametrize("key", ["identities.nativeOperator", "identities.hamiOperator"])
 def test_what_it_is_rendered_from_is_written_out(key: str) -> None:
     """Helm does not know the model's defaults."""
     written = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))["config"]
