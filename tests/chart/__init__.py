@@ -1,0 +1,1 @@
+"""What of the chart is made from the code: its values' schema, and the table of them."""
