@@ -27,11 +27,8 @@ MODE: Schema = {"enum": ["enforce", "warn", "audit"]}
 LATER_SET_BY_THE_CHART = ("namespace",)
 
 
-def _object(required: bool = False, **properties: Schema) -> Schema:
-    found: Schema = {"type": "object", "additionalProperties": False, "properties": properties}
-    if required:
-        found["required"] = list(properties)
-    return found
+def _object(**properties: Schema) -> Schema:
+    return {"type": "object", "additionalProperties": False, "properties": properties}
 
 
 def schema() -> Schema:
@@ -75,7 +72,8 @@ def schema() -> Schema:
 def configuration() -> Schema:
     """The schema of `config`: the guard's configuration file, without what the chart sets itself."""
     model = Configuration.model_json_schema(by_alias=True)
-    return _draft_07(model, model.get("$defs", {}))
+    found: Schema = _draft_07(model, model.get("$defs", {}))
+    return found
 
 
 def _draft_07(part: Any, definitions: dict[str, Any]) -> Any:
