@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tests.claim.model import PODS, Model, Protocol, State, ViolationError, checked
-from tests.claim.world import TIMEOUT, Picture, at, owners, request
+from tests.claim.model import PODS, WRITTEN, Model, Protocol, State, ViolationError, checked
+from tests.claim.world import TIMEOUT, Picture, at, owners
 from webhook.claim.course import Compare, Held, Look, ReadLease, Swap, Wait, change_owner, remember
 from webhook.ownership.memory import Memory
 from webhook.ownership.owners import Owner
@@ -85,7 +85,7 @@ class Walk:
                     answer = Held(state.memory, str(state.version), now, now)
                 case Look(memory, then):
                     answer = self.model.judging.opinion(
-                        request(kind, "alone"), kind, state.picture, memory, then or now
+                        self.model.rules.request(kind, "alone"), kind, state.picture, memory, then or now
                     )
                 case Compare(memory, then):
                     answer = self.model.rules.due(state.picture, memory, then)
@@ -111,7 +111,7 @@ def beginning(stored: set[str], rolled: set[Owner], settled: set[Owner], *reques
     picture: Picture = (frozenset(stored), frozenset(rolled))
     memory = Memory(exists=True, settled=frozenset(settled), decides=True)
     named = tuple((f"{kind} {index}", kind) for index, kind in enumerate(requests))
-    return checked(State(0, picture, (0, 0, 0), memory, 1, (memory, 0), named))
+    return checked(State(0, picture, (0,) * len(WRITTEN), memory, 1, (memory, 0), named))
 
 
 def explore(state: State, protocol: Protocol | None = None) -> Walk:

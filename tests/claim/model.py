@@ -18,7 +18,9 @@ from tests.claim.world import (
     LANDING,
     MAX_AGE,
     NATIVE_POD,
+    NODE,
     OBJECTS,
+    RELABELS,
     REQUESTS,
     SETTINGS,
     START,
@@ -27,7 +29,6 @@ from tests.claim.world import (
     Rules,
     at,
     owners,
-    request,
     seen_from,
 )
 from webhook.claim.course import (
@@ -75,7 +76,7 @@ class State:
 
     now: int
     picture: Picture
-    written: tuple[int, int, int]
+    written: tuple[int, ...]
     memory: Memory
     version: int
     view: tuple[Memory, int]
@@ -112,8 +113,9 @@ class State:
         return self.written[_INDEX[kind]] if kind in _INDEX else 0
 
 
-_NAMES = tuple(OBJECTS)
-_INDEX = {kind: _NAMES.index(name) for kind, (_, name) in REQUESTS.items() if name in OBJECTS}
+WRITTEN = (*OBJECTS, NODE)
+"""Whose writes are counted."""
+_INDEX = {kind: WRITTEN.index(name) for kind, (_, name) in REQUESTS.items() if name in WRITTEN}
 
 
 def _shown(answer: Any, state: State) -> Any:
@@ -132,6 +134,13 @@ def _shown(answer: Any, state: State) -> Any:
             return id(answer)  # an opinion: equal ones are one and the same (`Rules`)
 
 
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A course that is over."""
+
+    outcome: Outcome[Any] | None
+
+
 class ViolationError(AssertionError):
     """Two owners, or a Pod in a switch."""
 
@@ -147,15 +156,16 @@ class Protocol:
     no_last_look: bool = False
     settles_from_old_facts: bool = False
     short_wait: bool = False
+    forgets_relabels: bool = False
 
 
 class Model:
     """Says what may come next, and whether that is allowed to be."""
 
-    def __init__(self, protocol: Protocol, first: Picture) -> None:
+    def __init__(self, protocol: Protocol, first: Picture, rules: Rules | None = None) -> None:
         """`first` is what was stored at the beginning: a watch that stalls still shows it."""
         self.protocol = protocol
-        self.rules = Rules()
+        self.rules = rules or Rules()
         self.judging = self.rules
         if protocol.short_takeover:
             claim = SETTINGS.claim.model_copy(update={"timeout": SETTINGS.claim.timeout / 4})
@@ -181,13 +191,17 @@ class Model:
             yield "the Lease is polled", replace(state, view=(state.memory, state.now))
         if all(one.kind != SETTLER for one in state.running) and self._settler_has_cause(state):
             yield "the settler looks", self._begun(state, SETTLER, SETTLER)
-        for owner in owners(state.picture[0]) - state.picture[1]:
-            yield f"{owner} is rolled out", replace(state, picture=(state.picture[0], state.picture[1] | {owner}))
-        if state.faults and all(one.admitted < 0 for one in state.running) and _anyone_waits(state):
+        yield from self._others(state)
+        if state.faults and all(one.admitted < 0 for one in state.running) and self._anyone_waits(state):
             # What was admitted by then would be forgotten: the one thing that deleting the Lease by hand can spoil.
             gone = replace(state, memory=Memory(decides=True), version=state.version + 1, faults=state.faults - 1)
             yield "somebody deletes the Lease", gone
         yield "a second passes", _later(state)
+
+    def _others(self, state: State) -> Iterator[tuple[str, State]]:
+        """What happens by itself."""
+        for owner in owners(state.picture[0]) - state.picture[1]:
+            yield f"{owner} is rolled out", replace(state, picture=(state.picture[0], state.picture[1] | {owner}))
 
     def _begun(self, state: State, uid: str, kind: str) -> State:
         """A request begins, and reads the Lease."""
@@ -226,18 +240,19 @@ class Model:
                 return
 
     def _step(self, state: State, one: Running) -> Iterator[tuple[str, State]]:
-        step = _course(one)
+        step = self._course(one)
         if isinstance(step, Wait):
             if state.now - _seconds(one.answers[-1]) < step.seconds - self.protocol.short_wait:
                 return
             one_waited = replace(one, answers=(*one.answers, None))
-            state, one, step = _with(state, one, one_waited), one_waited, _course(one_waited)
+            state, one, step = _with(state, one, one_waited), one_waited, self._course(one_waited)
         match step:
             case ReadLease():
                 yield f"{one.kind} reads the Lease", self._answered(state, one, self._lease_for(state, one))
             case Look(memory, now):
                 picture = one.before if self.protocol.facts_before_lease else state.picture
-                said = self.judging.opinion(request(one.kind, one.uid), one.kind, picture, memory, now or at(state.now))
+                asked = self.rules.request(one.kind, one.uid)
+                said = self.judging.opinion(asked, one.kind, picture, memory, now or at(state.now))
                 yield f"{one.kind} looks", self._answered(state, one, said)
             case Compare(memory, now):
                 picture = self.first if self.protocol.settles_from_old_facts else state.picture
@@ -248,12 +263,26 @@ class Model:
     def _answered(self, state: State, one: Running, answer: Any) -> State:
         """The state in which `one` has this answer; it may be its last."""
         after = replace(one, answers=(*one.answers, answer))
-        end = _course(after)
+        end = self._course(after)
         if not isinstance(end, Ended):
             return _with(state, one, after)
         if end.outcome is None or not end.outcome.verdict.allowed or end.outcome.refusal:
             return _without(state, one)
         return _with(state, one, replace(one, answers=(), admitted=state.now))
+
+    def _course(self, one: Running) -> Step | Ended:
+        """The step that a request does next, by the product's own course."""
+        course: Any = remember() if one.kind == SETTLER else change_owner(self.rules.settings)
+        try:
+            step: Step = course.send(None)
+            for answer in one.answers:
+                step = course.send(answer)
+        except StopIteration as end:
+            return Ended(end.value)
+        return step
+
+    def _anyone_waits(self, state: State) -> bool:
+        return any(one.kind not in PODS and isinstance(self._course(one), Wait) for one in state.running)
 
     def _lease_for(self, state: State, one: Running) -> Held:
         if self.protocol.no_last_look and len(one.answers) > _BEFORE_LAST_LOOK:
@@ -279,13 +308,13 @@ class Model:
         if self.protocol.drops_activated:
             claims = tuple(replace(one, activated=None) if one.state == "leaving" else one for one in memory.claims)
             memory = replace(memory, claims=claims)
-        return memory
+        return replace(memory, relabels=()) if self.protocol.forgets_relabels else memory
 
     def _land(self, state: State, one: Running) -> Iterator[tuple[str, State]]:
         stored, rolled = state.picture
         if one.kind in PODS:
             landed = replace(state, picture=(stored | {one.kind}, rolled))
-            yield f"{one.kind} lands", checked(_without(landed, one))
+            yield f"{one.kind} lands", self.checked(_without(landed, one))
             return
         operation, name = REQUESTS[one.kind]
         adds = one.kind != "give up" and operation != "DELETE"
@@ -303,10 +332,17 @@ class Model:
             yield f"{one.kind} is refused", _without(state, one)
             return
         after = stored | {name} if adds else stored - {name}
+        yield f"{one.kind} lands", self.stored(state, one, (after, rolled & owners(after)))
+
+    def stored(self, state: State, one: Running, picture: Picture) -> State:
+        """The state in which the write of `one` has led to `picture`. Raises ViolationError when it must not be."""
         written = list(state.written)
         written[_INDEX[one.kind]] += 1
-        landed = replace(state, picture=(after, rolled & owners(after)), written=tuple(written))  # type: ignore[arg-type]
-        yield f"{one.kind} lands", checked(_without(landed, one))
+        return self.checked(_without(replace(state, picture=picture, written=tuple(written)), one))
+
+    def checked(self, state: State) -> State:
+        """Return the state. Raises ViolationError when it must not be."""
+        return checked(state)
 
 
 def checked(state: State) -> State:
@@ -330,6 +366,8 @@ def _makes_sense(kind: str, stored: frozenset[str]) -> bool:
             return "native" in stored
         case "delete":
             return "hami" in stored
+        case _ if kind in RELABELS:
+            return RELABELS[kind][0] in stored
         case _:
             return True
 
@@ -344,29 +382,6 @@ def _written(state: State, memory: Memory) -> State:
 
 def _with(state: State, old: Running, new: Running) -> State:
     return replace(state, running=tuple(new if one is old else one for one in state.running))
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """A course that is over."""
-
-    outcome: Outcome[Any] | None
-
-
-def _course(one: Running) -> Step | Ended:
-    """The step that a request does next, by the product's own course."""
-    course: Any = remember() if one.kind == SETTLER else change_owner(SETTINGS)
-    try:
-        step: Step = course.send(None)
-        for answer in one.answers:
-            step = course.send(answer)
-    except StopIteration as end:
-        return Ended(end.value)
-    return step
-
-
-def _anyone_waits(state: State) -> bool:
-    return any(one.kind not in PODS and isinstance(_course(one), Wait) for one in state.running)
 
 
 def _seconds(held: Held) -> int:

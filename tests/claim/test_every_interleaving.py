@@ -3,7 +3,8 @@
 Walked is every interleaving of the product's own courses, transitions and rules (`webhook.claim`, `webhook.rules`) with
 real manifests, over every step of two requests, of the settler and of the clock, with one fault in between: a replica
 that dies and another one that is asked again, an answer that is lost, a swap that arrives late, a Lease that somebody
-deletes. `CLAIM_CHECK=1` walks three requests (minutes).
+deletes. Where there are pools, one of the two takes a node from one owner's pool to the other's (`tests.claim.pools`).
+`CLAIM_CHECK=1` walks three requests (minutes).
 """
 
 import os
@@ -14,7 +15,8 @@ import pytest
 
 from tests.claim.explorer import beginning, explore
 from tests.claim.model import Protocol, Running, State, ViolationError
-from tests.claim.world import HAMI_POD, NATIVE_POD, at
+from tests.claim.pools import explore_pools
+from tests.claim.world import DIRECT, HAMI_POD, NATIVE_POD, NONE, at
 from webhook.ownership.memory import Claim
 from webhook.ownership.owners import Owner
 from webhook.ownership.scope import Selector
@@ -107,3 +109,32 @@ def test_no_interleaving_ends_badly() -> None:
 def test_each_step_is_needed(protocol: Protocol, state: State) -> None:
     with pytest.raises(ViolationError):
         explore(state, protocol)
+
+
+POOLS = ((DIRECT, ("create", "direct to shared"), 1), (NONE, ("create", "none to shared"), int(THREE)))
+"""The pool of a node that native's Pod is on, what is asked for, and how many faults there may be."""
+MORE_POOLS = (
+    (DIRECT, ("create", "direct to none", "none to shared"), 0),
+    (DIRECT, ("create", "direct to none", "direct to shared"), 0),
+    (NONE, ("create", "create again", "none to shared"), 0),
+)
+
+
+def test_no_interleaving_puts_a_node_under_two_owners() -> None:
+    states = rests = 0
+    for pool, kinds, faults in (*POOLS, *(MORE_POOLS if THREE else ())):
+        walk = explore_pools(pool, *kinds, faults=faults)
+        states, rests = states + walk.states, rests + len(walk.rests)
+        if THREE:
+            print(f"{walk.states:>9} states: {' || '.join(kinds)}, from {pool}", flush=True)
+    print(f"\n{states} states seen, {rests} of them at rest")
+    assert states > 20_000
+
+
+@pytest.mark.parametrize(
+    "protocol", [Protocol(facts_before_lease=True), Protocol(blind_swap=True), Protocol(forgets_relabels=True)], ids=str
+)
+@pytest.mark.parametrize(("pool", "kinds", "_"), POOLS)
+def test_each_step_is_needed_for_pools(protocol: Protocol, pool: str, kinds: tuple[str, ...], _: int) -> None:
+    with pytest.raises(ViolationError):
+        explore_pools(pool, *kinds, protocol=protocol)

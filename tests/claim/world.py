@@ -33,6 +33,9 @@ NATIVE_POD, HAMI_POD = "Pod of native", "Pod of hami"
 OBJECTS = {"native": Owner.NATIVE, "hami": Owner.HAMI, "hami 2": Owner.HAMI}
 """What can be stored, and whom it asks for: an NPUOperatorCtl's switch, and two objects of HAMi."""
 
+DIRECT, SHARED, NONE = "pool direct", "pool shared", "no pool"
+"""Which pool the node is in whose pool changes; only where there are pools."""
+
 Picture = tuple[frozenset[str], frozenset[Owner]]
 """What is stored (names of OBJECTS and of workloads), and the owners whose plugin has been rolled out."""
 
@@ -63,7 +66,7 @@ def owners(objects: frozenset[str]) -> frozenset[Owner]:
     return frozenset(OBJECTS[name] for name in objects if name in OBJECTS)
 
 
-def _ctl(enabled: bool) -> dict[str, Any]:
+def operator_ctl(enabled: bool) -> dict[str, Any]:
     return {
         "apiVersion": "npu-operator.alauda.io/v1",
         "kind": "NPUOperatorCtl",
@@ -72,7 +75,14 @@ def _ctl(enabled: bool) -> dict[str, Any]:
     }
 
 
-def _hami(name: str) -> dict[str, Any]:
+def pool_node(name: str, pool: str) -> dict[str, Any]:
+    """A Ready node in this pool."""
+    labels = {"workerselector": "dls-worker-node"} | ({"pool": pool.split()[1]} if pool != NONE else {})
+    status = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {_PLUGINS[Owner.NATIVE][3]: "8"}}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}
+
+
+def hami_plugin(name: str) -> dict[str, Any]:
     return {
         "apiVersion": "hami.io/v1alpha1",
         "kind": "HAMiAscendDevicePlugin",
@@ -92,6 +102,10 @@ def _workload(name: str) -> dict[str, Any]:
     }
 
 
+NODE = "node"
+RELABELS = {"direct to shared": (DIRECT, SHARED), "direct to none": (DIRECT, NONE), "none to shared": (NONE, SHARED)}
+"""The changes of the pool of one node: the pool before and after, as it is stored."""
+
 REQUESTS: dict[str, tuple[str, str]] = {
     "enable": ("UPDATE", "native"),
     "give up": ("UPDATE", "native"),
@@ -101,6 +115,7 @@ REQUESTS: dict[str, tuple[str, str]] = {
     "delete": ("DELETE", "hami"),
     NATIVE_POD: ("CREATE", NATIVE_POD),
     HAMI_POD: ("CREATE", HAMI_POD),
+    **dict.fromkeys(RELABELS, ("UPDATE", NODE)),
 }
 """The requests: what is done, and to which object."""
 
@@ -111,35 +126,45 @@ def request(kind: str, uid: str) -> Request:
     user = User(uid, frozenset({"system:masters"}))
     if name == "native":
         on = kind == "enable"
-        return request_for("UPDATE", user, item=_ctl(on), old_item=_ctl(not on), uid=uid)
-    item = _workload(name) if name in (NATIVE_POD, HAMI_POD) else _hami(name)
+        return request_for("UPDATE", user, item=operator_ctl(on), old_item=operator_ctl(not on), uid=uid)
+    if name == NODE:
+        before, after = (pool_node("n", pool) for pool in RELABELS[kind])
+        return request_for("UPDATE", user, item=after, old_item=before, uid=uid)
+    item = _workload(name) if name in (NATIVE_POD, HAMI_POD) else hami_plugin(name)
     if operation == "DELETE":
         return request_for("DELETE", user, item=None, old_item=item, uid=uid)
     return request_for("CREATE", user, item=item, old_item=None, uid=uid)
 
 
+def plugin(owner: Owner, selector: dict[str, str], *nodes: str) -> list[dict[str, Any]]:
+    """A plugin's DaemonSet, and its Ready Pods on `nodes`."""
+    namespace, name, labels, _ = _PLUGINS[owner]
+    meta = {"name": name, "namespace": namespace, "uid": name, "labels": labels}
+    template = {"metadata": {"labels": labels}, "spec": {"nodeSelector": selector, **_SOCKETS}}
+    spec = {"selector": {"matchLabels": labels}, "template": template}
+    found: list[dict[str, Any]] = [{"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": meta, "spec": spec}]
+    reference = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": name, "uid": name, "controller": True}
+    ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    for node in nodes:
+        pod = {"name": f"{name}-{node}", "namespace": namespace, "labels": labels, "ownerReferences": [reference]}
+        running = {"nodeName": node, **_SOCKETS}
+        found.append({"apiVersion": "v1", "kind": "Pod", "metadata": pod, "spec": running, "status": ready})
+    return found
+
+
 def _objects(picture: Picture) -> list[dict[str, Any]]:
     stored, rolled = picture
-    found = [_ctl("native" in stored)]
-    found += [_hami(name) for name in ("hami", "hami 2") if name in stored]
+    found = [operator_ctl("native" in stored)]
+    found += [hami_plugin(name) for name in ("hami", "hami 2") if name in stored]
     found.append(
         {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "ascend"}, "handler": "ascend"}
     )
     allocatable: dict[str, str] = {}
-    for owner, (namespace, name, labels, resource) in _PLUGINS.items():
+    for owner in _PLUGINS:
         if owner not in rolled:
             continue
-        allocatable[resource] = "8"
-        meta = {"name": name, "namespace": namespace, "uid": name, "labels": labels}
-        template = {"metadata": {"labels": labels}, "spec": {"nodeSelector": {"ascend": "on"}, **_SOCKETS}}
-        spec = {"selector": {"matchLabels": labels}, "template": template}
-        found.append({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": meta, "spec": spec})
-        reference = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": name, "uid": name, "controller": True}
-        pod = {"name": f"{name}-1", "namespace": namespace, "labels": labels, "ownerReferences": [reference]}
-        ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
-        found.append(
-            {"apiVersion": "v1", "kind": "Pod", "metadata": pod, "spec": {"nodeName": "n", **_SOCKETS}, "status": ready}
-        )
+        allocatable[_PLUGINS[owner][3]] = "8"
+        found += plugin(owner, {"ascend": "on"}, "n")
     labels = {"ascend": "on", "workerselector": "dls-worker-node", "accelerator": "huawei-Ascend910"}
     status = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": allocatable}
     found.append({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "labels": labels}, "status": status})
@@ -159,12 +184,20 @@ class Rules:
         self._opinions: dict[tuple[Any, ...], Opinion[Verdict]] = {}
         self._due: dict[tuple[Any, ...], tuple[datetime, Memory]] = {}
 
+    def objects(self, picture: Picture) -> list[dict[str, Any]]:
+        """The manifests of what is stored."""
+        return _objects(picture)
+
+    def request(self, kind: str, uid: str) -> Request:
+        """The review of such a request."""
+        return request(kind, uid)
+
     def facts(self, picture: Picture, memory: Memory, now: datetime) -> Facts:
         """The picture as the product's facts."""
         facts = self._facts.get(picture)
         if facts is None:
             facts = Facts.of(
-                read_records(_objects(picture), self.settings), now=START, absent=frozenset({"resourceslices"})
+                read_records(self.objects(picture), self.settings), now=START, absent=frozenset({"resourceslices"})
             )
             self._facts[picture] = facts
         return replace(facts, memory=memory, now=now)
@@ -181,7 +214,7 @@ class Rules:
 
     def admits(self, kind: str, picture: Picture, memory: Memory, now: datetime) -> bool:
         """Whether the rules admit a Pod."""
-        return self.opinion(request(kind, "pod"), kind, picture, memory, now).allowed
+        return self.opinion(self.request(kind, "pod"), kind, picture, memory, now).allowed
 
     def due(self, picture: Picture, memory: Memory, now: datetime) -> Memory:
         """What the Lease should say."""
@@ -203,7 +236,8 @@ class Rules:
             )
             for claim in result.claims
         )
-        return replace(result, claims=claims)
+        relabels = tuple(replace(one, time=one.time + moved) for one in result.relabels)
+        return replace(result, claims=claims, relabels=relabels)
 
 
 def seen_from(memory: Memory, now: datetime) -> tuple[Any, ...]:
@@ -224,6 +258,7 @@ def seen_from(memory: Memory, now: datetime) -> tuple[Any, ...]:
             )
             for one in memory.claims
         ),
+        tuple((one.node, one.labels, _age(one.time, now)) for one in memory.relabels),
     )
 
 
