@@ -128,8 +128,9 @@ Course = Generator[Step, Any, V]
 def change_owner(settings: Settings, attempts: int = 3) -> Course[Outcome[V]]:
     """The course of one owner-changing request.
 
-    A node that changes its pool is no matter of first come: where somebody else wrote the Lease meanwhile, it is judged
-    anew, up to `attempts` times.
+    Where somebody else wrote the Lease meanwhile the request is judged anew, up to `attempts` times in all: it may have
+    been a claim of the same owner, which stops nobody (the API server asks once for each entry that a write meets), or
+    a node that changes its pool; and who is too late is told by the rules who is ahead.
     """
     held = yield ReadLease()
     if isinstance(held, Failed):
@@ -147,18 +148,18 @@ def change_owner(settings: Settings, attempts: int = 3) -> Course[Outcome[V]]:
         if len(held.memory.relabels) > MAX_RELABELS:
             return Outcome(opinion.verdict, f"knows {MAX_RELABELS} nodes that are changing their pool at this moment")
     if opinion.brings:
-        return (yield from _bring_in(held, opinion, settings))
+        return (yield from _bring_in(held, opinion, settings, attempts))
     if opinion.gives_up is not None:
         return (yield from _give_up(held, opinion, opinion.gives_up, settings))
     if opinion.note is not None or opinion.relabel is not None:
         written = yield from _swap(held, held.memory)
         if isinstance(written, str) and opinion.relabel is not None and attempts > 1:
             return (yield from change_owner(settings, attempts - 1))
-        return Outcome(opinion.verdict, written if isinstance(written, str) else "")
+        return Outcome(opinion.verdict, _refusal(written))
     return Outcome(opinion.verdict)
 
 
-def _bring_in(held: Held, opinion: Opinion[V], settings: Settings) -> Course[Outcome[V]]:
+def _bring_in(held: Held, opinion: Opinion[V], settings: Settings, attempts: int) -> Course[Outcome[V]]:
     memory = held.memory
     for claim in opinion.brings:
         memory = activate(
@@ -169,7 +170,9 @@ def _bring_in(held: Held, opinion: Opinion[V], settings: Settings) -> Course[Out
             pools=_pools(settings),
         )
     written = yield from _swap(held, memory)
-    return Outcome(opinion.verdict, written if isinstance(written, str) else "")
+    if isinstance(written, str) and attempts > 1:
+        return (yield from change_owner(settings, attempts - 1))
+    return Outcome(opinion.verdict, _refusal(written))
 
 
 def _give_up(held: Held, opinion: Opinion[V], claim: Claim, settings: Settings) -> Course[Outcome[V]]:
@@ -189,8 +192,8 @@ def _give_up(held: Held, opinion: Opinion[V], claim: Claim, settings: Settings) 
             "more; raise timeoutSeconds of the webhook",
         )
     written = yield from _swap(held, leaving)
-    if isinstance(written, str):
-        return Outcome(opinion.verdict, written)
+    if not isinstance(written, Held):
+        return Outcome(opinion.verdict, _refusal(written))
     if not had_settled:
         return Outcome(opinion.verdict)
     yield Wait(wait)
@@ -208,8 +211,8 @@ def _give_up(held: Held, opinion: Opinion[V], claim: Claim, settings: Settings) 
     return Outcome(opinion.verdict)
 
 
-def _swap(held: Held, memory: Memory) -> Course[Held | str]:
-    """Write `memory` against `held`. Returns what was written, or as a sentence why it was not, or may not have been.
+def _swap(held: Held, memory: Memory) -> Course[Held | Failed | str]:
+    """Write `memory` against `held`. Returns what was written, or as a text who was faster, or that it is not known.
 
     Where the answer was lost the Lease is read once more: it may have been written all the same. If it was not, that
     write may still be on its way; it then stands for nobody, and binds nobody for longer than the claim's time-out.
@@ -219,10 +222,21 @@ def _swap(held: Held, memory: Memory) -> Course[Held | str]:
         return written
     now = yield ReadLease()
     if isinstance(now, Failed):
-        return now.reason
-    if written is None or now.version == held.version:
-        return written.reason if isinstance(written, Failed) else _faster(now.memory)
+        return now
+    if isinstance(written, Failed) and now.version == held.version:
+        return written
     return now if now.memory == memory else _faster(now.memory)
+
+
+def _refusal(written: Held | Failed | str) -> str:
+    """Why a request must be refused after a swap, "" when it was won."""
+    match written:
+        case Held():
+            return ""
+        case Failed(reason):
+            return reason
+        case _:
+            return written
 
 
 def _faster(memory: Memory) -> str:
