@@ -147,7 +147,11 @@ class ViolationError(AssertionError):
 
 @dataclass(frozen=True)
 class Protocol:
-    """The product's protocol, or a broken one: each field breaks one step of it."""
+    """The product's protocol, or a broken one: each field but the last breaks one step of it.
+
+    `attempts` is how often a request is judged when somebody else writes the Lease meanwhile. To be judged anew is to
+    begin later, which every request may do: more than one adds states and no histories of another kind.
+    """
 
     facts_before_lease: bool = False
     blind_swap: bool = False
@@ -157,6 +161,7 @@ class Protocol:
     settles_from_old_facts: bool = False
     short_wait: bool = False
     forgets_relabels: bool = False
+    attempts: int = 1
 
 
 class Model:
@@ -272,7 +277,8 @@ class Model:
 
     def _course(self, one: Running) -> Step | Ended:
         """The step that a request does next, by the product's own course."""
-        course: Any = remember() if one.kind == SETTLER else change_owner(self.rules.settings)
+        again = self.protocol.attempts
+        course: Any = remember() if one.kind == SETTLER else change_owner(self.rules.settings, again)
         try:
             step: Step = course.send(None)
             for answer in one.answers:

@@ -123,7 +123,7 @@ MORE_POOLS = (
 def test_no_interleaving_puts_a_node_under_two_owners() -> None:
     states = rests = 0
     for pool, kinds, faults in (*POOLS, *(MORE_POOLS if THREE else ())):
-        walk = explore_pools(pool, *kinds, faults=faults)
+        walk = explore_pools(pool, *kinds, faults=faults, protocol=Protocol(attempts=3))
         states, rests = states + walk.states, rests + len(walk.rests)
         if THREE:
             print(f"{walk.states:>9} states: {' || '.join(kinds)}, from {pool}", flush=True)
