@@ -14,7 +14,7 @@ from webhook.ownership.objects import Node
 from webhook.ownership.owners import Owner
 from webhook.ownership.phase import Phase, phase_of, selectors_of, unknown_phase
 from webhook.ownership.rollout import is_ascend_node, nodes_of
-from webhook.ownership.scope import Selector
+from webhook.ownership.scope import NODE_NAME, Selector
 from webhook.ownership.settings import Settings
 from webhook.ownership.traces import Trace, traces
 from webhook.ownership.verdict import Observation
@@ -199,7 +199,9 @@ def _meet(ours: tuple[Selector, ...], theirs: tuple[Selector, ...], facts: Facts
 
 
 def _pinned_to_nodes(selector: Selector) -> bool:
-    return not selector.labels and bool(selector.terms)
+    """Whether it names nodes, as a Pod's does that is bound; affinity by labels alone may mean any node tomorrow."""
+    named = all(any(one.key == NODE_NAME for one in term) for term in selector.terms)
+    return not selector.labels and bool(selector.terms) and named
 
 
 def _selects(selector: Selector, node: Node) -> bool:
