@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Self, TypeVar
 
+from webhook.ownership.devices import DeviceClaim, DeviceClass
 from webhook.ownership.memory import Memory
 from webhook.ownership.objects import (
     CustomResource,
@@ -22,7 +23,7 @@ from webhook.ownership.objects import (
     RuntimeClass,
 )
 from webhook.ownership.owners import Owner
-from webhook.ownership.workload import DeviceClaim, DeviceClass, Path, claim_paths
+from webhook.ownership.workload import Path, claim_paths
 
 
 @dataclass(frozen=True, eq=False)

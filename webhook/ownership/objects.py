@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from webhook.ownership.devices import DeviceClaim, DeviceClass
 from webhook.ownership.memory import Memory
 from webhook.ownership.owners import Owner
 from webhook.ownership.scope import Selector, Toleration
-from webhook.ownership.workload import Access, DeviceClaim, DeviceClass
+from webhook.ownership.workload import Access
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,18 +3,19 @@
 Decided by structure, in DOMAIN's order: HAMi's component label or an ownerReference to its custom resource; a DRA
 kubelet plugin that speaks of Ascend; openFuyao's vNPU plugin; native or MindCluster (a writable mount of the kubelet's
 plugin folder, plus Pod label, image or name); else a foreign plugin that hands out Ascend resources. One that mounts
-the kubelet's whole folder may be a DRA driver or not: the marks of native and MindCluster tell, unless it says DRA.
+the kubelet's whole folder may be a DRA driver or not: the marks of the others tell, unless it says DRA.
 """
 
-import posixpath
 import re
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
+from functools import lru_cache
 
 from webhook.ownership.fields import at, items, mapping, mappings, text, texts
 from webhook.ownership.makers import makers_of
+from webhook.ownership.mounts import clean, host_mounts, host_paths
 from webhook.ownership.request import Object
-from webhook.ownership.settings import Settings
+from webhook.ownership.settings import Resources, Settings
 from webhook.ownership.templates import templates_in
 
 
@@ -44,6 +45,7 @@ _HAMI_IMAGE = re.compile(r"(^|/)(projecthami|hami-ascend)(/|:|$|-)")
 _VNPU_NAME = re.compile(r"^npu-device-plugin(-.*)?$")
 _DRA_EVIDENCE = re.compile(r"(^|[^a-z])(ascend|npu)([^a-z]|$)")
 _DRA_WORD = re.compile(r"(^|[^a-z])dra([^a-z]|$)|npu\.huawei\.com|project-hami\.io")
+_WILDCARD = re.compile(r"\[[^]]*\]|[*?]")
 _POD_SUFFIX = re.compile(r"-[a-z0-9]{5}$")
 
 
@@ -70,19 +72,22 @@ def _owner_of(workload: Object, spec: Object, pod_metadata: Object, settings: Se
         return None
     labels = texts(pod_metadata.get("labels"))
     makers = makers_of(mapping(workload.get("metadata")), settings)
-    if "device-plugins" in mounts and _is_hami(makers, labels, spec):
+    sockets, name = "device-plugins" in mounts, _name(workload)
+    if sockets and _is_hami(makers, labels, spec):
         return Owner.HAMI
-    name = _name(workload)
-    native = "device-plugins" in mounts and _is_native_or_mindcluster(makers, name, labels, spec)
-    if "plugins_registry" in mounts and _speaks_of_npus(name, spec) and not (native and not _says_dra(name, spec)):
+    vnpu = sockets and _VNPU_NAME.match(name) is not None and _has_ascend_evidence(spec)
+    native = sockets and _is_native_or_mindcluster(makers, name, labels, spec)
+    if (
+        "plugins_registry" in mounts
+        and _speaks_of_npus(name, spec)
+        and not ((vnpu or native) and not _says_dra(name, spec))
+    ):
         return Owner.DRA
-    if "device-plugins" not in mounts:
-        return None
-    if _VNPU_NAME.match(name) and _has_ascend_evidence(spec):
+    if vnpu:
         return Owner.VNPU
     if native:
         return Owner.NATIVE if name == NATIVE_NAME or makers & _NATIVE_KINDS else Owner.MINDCLUSTER
-    return Owner.FOREIGN if _hands_out_npus(spec, settings) else None
+    return Owner.FOREIGN if sockets and _hands_out_npus(spec, settings) else None
 
 
 def _pod_parts(workload: Object) -> Iterator[tuple[Object, Object]]:
@@ -101,7 +106,7 @@ def _name(workload: Object) -> str:
     if workload.get("kind") != "Pod":
         return text(metadata.get("name"))
     for reference in mappings(metadata.get("ownerReferences")):
-        if reference.get("kind") == "DaemonSet":
+        if reference.get("kind") == "DaemonSet" and text(reference.get("apiVersion")).startswith("apps/"):
             return text(reference.get("name"))
     generated = text(metadata.get("generateName")).removesuffix("-")
     return generated or _POD_SUFFIX.sub("", text(metadata.get("name")))
@@ -151,25 +156,26 @@ def _has_ascend_evidence(spec: Object) -> bool:
 def _hands_out_npus(spec: Object, settings: Settings) -> bool:
     """Whether a plugin of nobody we know says in its configuration that it serves davinci devices or Ascend
     resources."""
-    prefixes = tuple(
-        pattern.partition("*")[0].lower()
-        for patterns in (
-            settings.resources.native,
-            settings.resources.hami,
-            settings.resources.both,
-            settings.resources.vnpu,
-            settings.resources.other,
-        )
-        for pattern in patterns
-    )
+    said = _names_of_resources(settings.resources)
     for container in _containers(spec):
         for word in _configured_words(container):
             lower = word.lower()
-            if "davinci" in lower or any(prefix and prefix in lower for prefix in prefixes):
+            if "davinci" in lower or said.search(lower):
                 return True
     return any("davinci" in path for path in _host_paths(spec)) or any(
         "ascend" in _image_name(image).lower() or "davinci" in image.lower() for image in _images(spec)
     )
+
+
+@lru_cache(maxsize=8)
+def _names_of_resources(resources: Resources) -> re.Pattern[str]:
+    """Return what finds the beginning of an NPU resource's name in lower-case text: the first text of its glob."""
+    found: set[str] = set()
+    for glob in (*resources.native, *resources.hami, *resources.both, *resources.vnpu, *resources.other):
+        first = next((part for part in _WILDCARD.split(glob.lower()) if part), "")
+        if first:
+            found.add((r"(?<![a-z0-9])" if glob.lower().startswith(first) else "") + re.escape(first))
+    return re.compile("|".join(sorted(found)) or "(?!)")
 
 
 def _configured_words(container: Object) -> Iterator[str]:
@@ -202,36 +208,12 @@ def _kubelet_folders(spec: Object, settings: Settings) -> Iterator[str]:
     picks it out of a volume. Nothing higher: agents that mount `/` or `/var` are no plugins. A read-only mount is a
     monitoring agent's.
     """
-    volumes = {
-        text(volume.get("name")): path
-        for volume in mappings(spec.get("volumes"))
-        if (path := text(at(volume, "hostPath.path")))
-    }
+    paths = host_paths(spec)
+    kubelets = tuple(clean(path) for path in settings.kubelet_paths)
     for container in _containers(spec):
-        for mount in mappings(container.get("volumeMounts")):
-            volume = volumes.get(text(mount.get("name")), "")
-            if not volume or mount.get("readOnly") is True:
+        for mount in host_mounts(container, paths):
+            if mount.read_only:
                 continue
-            path, open_ended = mounted_path(volume, mount)
             for folder in ("device-plugins", "plugins_registry"):
-                for kubelet in settings.kubelet_paths:
-                    target = posixpath.join(_clean(kubelet), folder)
-                    exact = path in (target, posixpath.dirname(target)) or path.startswith(target + "/")
-                    if exact or (open_ended and target.startswith(path)):
-                        yield folder
-
-
-def mounted_path(volume: str, mount: Object) -> tuple[str, bool]:
-    """Return the cleaned host path that a mount of the host path `volume` leads to, and whether it is open-ended.
-
-    A subPathExpr that expands variables may lead to any path that begins so: then the path is what comes before.
-    """
-    expression = text(mount.get("subPathExpr"))
-    literal, expands, _ = expression.partition("$(")
-    path = _clean(posixpath.join(volume, literal if expression else text(mount.get("subPath"))))
-    return path, bool(expands)
-
-
-def _clean(path: str) -> str:
-    """The path as the kubelet takes it: absolute, with one slash in front (POSIX keeps two)."""
-    return posixpath.normpath("/" + path.lstrip("/"))
+                if any(mount.path == path or mount.may_lead_to(f"{path.rstrip('/')}/{folder}") for path in kubelets):
+                    yield folder

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from webhook.ownership.custom_resources import read_custom_resource
+from webhook.ownership.devices import device_claim, device_class
 from webhook.ownership.fields import at, items, mapping, mappings, text, texts
 from webhook.ownership.kinds import HAMI_DEVICES
 from webhook.ownership.makers import makers_of
@@ -33,7 +34,7 @@ from webhook.ownership.request import Object
 from webhook.ownership.resources import npu_quantities
 from webhook.ownership.scope import NODE_NAME, Requirement, Selector, Toleration
 from webhook.ownership.settings import Settings
-from webhook.ownership.workload import access_of, device_claim, device_class
+from webhook.ownership.workload import access_of
 
 
 def read(item: Object, settings: Settings) -> Record | None:
@@ -160,7 +161,7 @@ def read_pod(item: Object, settings: Settings) -> Pod:
     return Pod(
         meta=meta,
         owner=plugin_owner(item, settings),
-        access=access_of(spec, metadata, settings),
+        access=access_of(spec, metadata, settings, status),
         node=text(spec.get("nodeName")),
         phase=text(status.get("phase")),
         ready=_condition(status, "Ready"),
@@ -175,7 +176,9 @@ def read_pod(item: Object, settings: Settings) -> Pod:
 
 def _pod(item: Object, settings: Settings) -> Pod | None:
     pod = read_pod(item, settings)
-    decides = pod.owner is not None or pod.access.paths or pod.access.claims
+    # What the scheduler bound for an extended resource of a DeviceClass has a claim of its own in its status.
+    claims = [ref for ref in pod.access.claims if ref.kind != "ExtendedResource" or not pod.node]
+    decides = pod.owner is not None or pod.access.paths or claims
     return pod if decides else None
 
 

@@ -4,6 +4,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from webhook.ownership.devices import is_ascend_driver
 from webhook.ownership.facts import Facts
 from webhook.ownership.objects import DaemonSet, Node, Pod
 from webhook.ownership.owners import Owner
@@ -12,7 +13,6 @@ from webhook.ownership.scope import Selector
 from webhook.ownership.settings import Settings
 from webhook.ownership.traces import foreign_is_unseen
 from webhook.ownership.verdict import Observation
-from webhook.ownership.workload import is_ascend_driver
 
 # The DaemonSet controller adds tolerations for these to every Pod that it makes
 # (kubernetes/pkg/controller/daemon/util).

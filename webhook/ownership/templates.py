@@ -5,9 +5,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from webhook.ownership.fields import mapping
+from webhook.ownership.fields import mapping, mappings
 from webhook.ownership.request import Object
 
+_OF_CONTAINERS = ("resources", "env")
 MAX_DEPTH = 24
 MAX_VALUES = 100_000
 """How deep and how far an object is searched; what lies beyond gets no warning (its Pods are judged all the same)."""
@@ -16,7 +17,7 @@ MAX_VALUES = 100_000
 @dataclass(frozen=True, slots=True)
 class Template:
     """A Pod template: where it is, and its metadata and spec. `bare` is one without containers of its own: a single
-    container, or only resources, from which another controller makes a Pod."""
+    container, or only its resources or variables, from which another controller makes a Pod."""
 
     path: str
     metadata: Object
@@ -47,15 +48,18 @@ def _search(value: Any, path: str, depth: int, budget: list[int], parent: Object
     if isinstance(value.get("containers"), list):
         yield Template(path, mapping(parent.get("metadata")), value)
         return
-    if _is_container(value):
+    whole = _is_container(value)
+    if whole:
         yield Template(path, {}, {"containers": [value]}, bare=True)
-        return
     for key, entry in value.items():
-        if isinstance(key, str):
-            if _holds_resources(key, entry):
-                yield Template(f"{path}.{key}", {}, {"containers": [{"resources": entry}]}, bare=True)
-            else:
-                yield from _search(entry, f"{path}.{key}", depth + 1, budget, value)
+        if not isinstance(key, str) or (whole and key in _OF_CONTAINERS):
+            continue
+        if _holds_resources(key, entry):
+            yield Template(f"{path}.{key}", {}, {"containers": [{"resources": entry}]}, bare=True)
+        elif _holds_variables(key, entry):
+            yield Template(f"{path}.{key}", {}, {"containers": [{"env": entry}]}, bare=True)
+        else:
+            yield from _search(entry, f"{path}.{key}", depth + 1, budget, value)
 
 
 def _is_container(value: Object) -> bool:
@@ -64,9 +68,14 @@ def _is_container(value: Object) -> bool:
 
 
 def _holds_resources(key: str, value: Any) -> bool:
-    """A bare ResourceRequirements, as custom resources carry it (`resources`, `resourcesPerNode`, …)."""
+    """Whether it is a bare ResourceRequirements, as custom resources carry it (`resources`, `resourcesPerNode`, …)."""
     return (
         key.startswith("resources")
         and isinstance(value, Mapping)
         and any(isinstance(value.get(part), Mapping) for part in ("limits", "requests"))
     )
+
+
+def _holds_variables(key: str, value: Any) -> bool:
+    """Whether it is a bare list of variables for the containers that a controller makes (TrainJob's `trainer.env`)."""
+    return key == "env" and any("name" in entry for entry in mappings(value))

@@ -4,15 +4,16 @@ Total: any JSON in any place gives an answer. Not visible here, and so out of re
 an image brings along.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from webhook.ownership.devices import ClaimRef, DeviceClaim, DeviceClass, asked_by_name, claim_refs, resolved
 from webhook.ownership.fields import at, items, mapping, mappings, text
-from webhook.ownership.owners import Owner, mounted_path
+from webhook.ownership.mounts import Mount, holds_chips, host_mounts, host_paths, is_chip, is_driver_tree
+from webhook.ownership.owners import Owner
 from webhook.ownership.request import Object
-from webhook.ownership.resources import is_npu, npu_quantities, servers_of_all, units
+from webhook.ownership.resources import npu_quantities, servers_of_all
 from webhook.ownership.settings import Settings
 
 Way = Literal["resource", "env", "device", "claim", "shape"]
@@ -22,15 +23,6 @@ with Ascend evidence beside it); a DRA claim; or a shape (/dev, driver tree) tha
 _IDS = "ASCEND_VISIBLE_DEVICES"
 _SPECS = "ASCEND_VNPU_SPECS"
 _NO_IDS = ("", "void")
-_CHIP = re.compile(r"^/dev/v?davinci([0-9_][^/]*)?$|^/dev/(devmm_svm|hisi_hdc)$")
-_DRIVER_TREES = ("/usr/local/Ascend", "/usr/local/Ascend/driver", "/var/lib/Ascend", "/var/lib/Ascend/driver")
-
-DRA_DRIVERS = ("npu.huawei.com", "ascend.project-hami.io", "npu.project-hami.io")
-"""Drivers that hand out Ascend chips (Ascend/mind-cluster, openFuyao; Project-HAMi's DRA driver, new and old name)."""
-
-_CLASS_NAME = re.compile(r"^((elastic|fixed|best-effort)\.)?npu\.huawei\.com$|^hami-[a-z0-9.-]*\.project-hami\.io$")
-_CLASS_AS_RESOURCE = "deviceclass.resource.kubernetes.io/"
-"""The resource by which a Pod asks for a DeviceClass without a claim (kubernetes, DRAExtendedResource)."""
 _BY_FIELD = " from fieldRef without a request"
 
 
@@ -41,34 +33,6 @@ class Path:
     way: Way
     container: str
     what: str
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimRef:
-    """A claim of a Pod: a ResourceClaim or a ResourceClaimTemplate of its namespace (`spec.resourceClaims`), or a
-    DeviceClass that is asked for like a resource (`deviceclass.resource.kubernetes.io/<class>`)."""
-
-    kind: Literal["ResourceClaim", "ResourceClaimTemplate", "DeviceClass"]
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceClass:
-    """A DRA DeviceClass: whether it hands out Ascend chips, by its name or by the driver that its CEL selector
-    names."""
-
-    name: str
-    ascend: bool
-    extended_resource: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceClaim:
-    """What a ResourceClaim or ResourceClaimTemplate asks for: DeviceClasses, and whether a selector of its own names a
-    driver of Ascend chips."""
-
-    classes: tuple[str, ...]
-    ascend: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +62,11 @@ class Access:
         return tuple(path for path in self.paths if path.way == "shape")
 
 
-def access_of(spec: Object, metadata: Object, settings: Settings) -> Access:
-    """Return how a Pod with this `spec` and `metadata` reaches NPUs."""
+def access_of(spec: Object, metadata: Object, settings: Settings, status: Object | None = None) -> Access:
+    """Return how a Pod with this `spec` and `metadata` reaches NPUs.
+
+    `status` is an existing Pod's: it names the claims that were made for it.
+    """
     del metadata  # labels and annotations are no use of a chip, whatever they say
     containers = tuple(_containers(spec, ("containers", "initContainers", "ephemeralContainers")))
     resources = _requested(containers, settings)
@@ -109,7 +76,8 @@ def access_of(spec: Object, metadata: Object, settings: Settings) -> Access:
         for name, amount in _asked(container.body, settings).items()
         if amount > 0
     )
-    claims = (*_claim_refs(spec), *_classes_asked_for(containers))
+    bodies = [container.body for container in containers]
+    claims = tuple(dict.fromkeys((*claim_refs(spec, status or {}), *asked_by_name(bodies, settings))))
     unaccounted = tuple(_unaccounted(spec, containers, containers, settings, accounted=bool(requests)))
     by_field = tuple(path for path in unaccounted if path.what.endswith(_BY_FIELD)) if claims else ()
     return Access(
@@ -182,57 +150,36 @@ def _unaccounted(
     """Yield what the `judged` containers reach without the device plugin; evidence may stand in `every` container."""
     for container in judged:
         yield from _ids(container, accounted=accounted)
-    mounts = [(container, path) for container in judged for path in _mounted(spec, container.body)]
-    weak: list[tuple[_Container, str]] = []
-    for container, path in mounts:
-        if _CHIP.match(path):
-            yield Path("device", container.name, f"hostPath {path}")
-        else:
-            weak.append((container, path))
-    shapes = [(container, path) for container, path in weak if _is_shape(path, settings)]
-    evidence = _Evidence(spec, every, settings)
-    for container, path in shapes:
-        yield Path("device" if evidence.proves(path) else "shape", container.name, f"hostPath {path}")
-
-
-def _is_shape(path: str, settings: Settings) -> bool:
-    return path in ("/", "/dev") or _is_driver_tree(path, settings)
-
-
-def _is_driver_tree(path: str, settings: Settings) -> bool:
-    configured = tuple(tree.rstrip("/") or "/" for tree in settings.driver_paths)
-    below = (*configured, *(tree for tree in _DRIVER_TREES if tree.endswith("/driver")))
-    return path in (*_DRIVER_TREES, *configured) or any(path.startswith(tree + "/") for tree in below)
+    paths = host_paths(spec)
+    if not paths:
+        return
+    evidence = _Evidence(spec, every, paths, settings)
+    weak: list[Path] = []
+    for container in judged:
+        for mount in host_mounts(container.body, paths):
+            what = f"hostPath {mount.shown}"
+            if is_chip(mount):
+                yield Path("device", container.name, what)
+            elif holds_chips(mount) or is_driver_tree(mount, settings):
+                weak.append(Path("device" if evidence.proves(mount) else "shape", container.name, what))
+    yield from weak
 
 
 class _Evidence:
     """What of a Pod makes a weak shape count: looked at over all of its containers together (DESIGN.md section 4)."""
 
-    def __init__(self, spec: Object, every: tuple[_Container, ...], settings: Settings) -> None:
-        paths = [path for container in every for path in _mounted(spec, container.body)]
-        self._settings = settings
+    def __init__(
+        self, spec: Object, every: tuple[_Container, ...], paths: Mapping[str, str], settings: Settings
+    ) -> None:
         self._privileged = any(at(container.body, "securityContext.privileged") is True for container in every)
-        self._tree = any(_is_driver_tree(path, settings) for path in paths)
-        self._variable = any(_has_ascend_variable(container.body) for container in every)
-        self._runtime = spec.get("runtimeClassName") == "ascend"
+        self._speaks = spec.get("runtimeClassName") == "ascend" or any(
+            _has_ascend_variable(container.body)
+            or any(is_driver_tree(mount, settings) for mount in host_mounts(container.body, paths))
+            for container in every
+        )
 
-    def proves(self, path: str) -> bool:
-        if path in ("/", "/dev"):
-            return self._tree or self._variable or self._runtime
-        return self._privileged
-
-
-def _mounted(spec: Object, container: Object) -> Iterator[str]:
-    """Yield the cleaned host paths that the container mounts, subPath included."""
-    volumes = {
-        text(volume.get("name")): path
-        for volume in mappings(spec.get("volumes"))
-        if (path := text(at(volume, "hostPath.path")))
-    }
-    for mount in mappings(container.get("volumeMounts")):
-        path = volumes.get(text(mount.get("name")), "")
-        if path:
-            yield mounted_path(path, mount)[0]
+    def proves(self, mount: Mount) -> bool:
+        return self._speaks if holds_chips(mount) else self._privileged
 
 
 def _ids(container: _Container, *, accounted: bool) -> Iterator[Path]:
@@ -266,27 +213,6 @@ def _has_ascend_variable(container: Object) -> bool:
     )
 
 
-def _claim_refs(spec: Object) -> Iterator[ClaimRef]:
-    for entry in mappings(spec.get("resourceClaims")):
-        claim, template = text(entry.get("resourceClaimName")), text(entry.get("resourceClaimTemplateName"))
-        if claim:
-            yield ClaimRef("ResourceClaim", claim)
-        if template:
-            yield ClaimRef("ResourceClaimTemplate", template)
-
-
-def _classes_asked_for(containers: tuple[_Container, ...]) -> Iterator[ClaimRef]:
-    names = {
-        str(name).removeprefix(_CLASS_AS_RESOURCE)
-        for container in containers
-        for part in ("limits", "requests")
-        for name, amount in mapping(at(container.body, f"resources.{part}")).items()
-        if str(name).startswith(_CLASS_AS_RESOURCE) and units(amount) > 0
-    }
-    for name in sorted(names):
-        yield ClaimRef("DeviceClass", name)
-
-
 def claim_paths(
     access: Access,
     namespace: str,
@@ -295,53 +221,17 @@ def claim_paths(
 ) -> tuple[Path, ...]:
     """Return the paths of those claims that ask for Ascend chips; where none does, what only a claim would account for.
 
-    `claims` is by kind, namespace and name. A class that is not known is judged by its name.
+    `claims` is by kind, namespace and name. A class that is not known is judged by its name. A claim that is not known
+    may be one of chips: it counts where ids from an annotation stand beside it.
     """
-    found: list[Path] = []
-    for ref in access.claims:
-        claim = claims.get((ref.kind, namespace, ref.name), DeviceClaim(()))
-        if ref.kind == "DeviceClass":
-            claim = DeviceClaim((ref.name,))
-        if claim.ascend:
-            found.append(Path("claim", "", f"{ref.kind} {ref.name}: its selector names the NPU driver"))
-        found += [
-            Path("claim", "", f"{ref.kind} {ref.name}: DeviceClass {name}")
-            for name in claim.classes
-            if (classes[name].ascend if name in classes else _CLASS_NAME.match(name) is not None)
-        ]
-    return tuple(found) or access.by_field
-
-
-def device_class(item: Object, settings: Settings) -> DeviceClass:
-    """Return the record of a DeviceClass (resource.k8s.io)."""
-    name = text(at(item, "metadata.name"))
-    spec = mapping(item.get("spec"))
-    extended = text(spec.get("extendedResourceName"))
-    ascend = (
-        _CLASS_NAME.match(name) is not None or _names_driver(spec) or (bool(extended) and is_npu(extended, settings))
+    found = tuple(
+        Path("claim", "", what) for ref in access.claims for what in resolved(ref, namespace, claims, classes)
     )
-    return DeviceClass(name, ascend, extended)
-
-
-def is_ascend_driver(driver: str) -> bool:
-    """Whether a DRA driver of this name hands out Ascend chips."""
-    return driver in DRA_DRIVERS
-
-
-def device_claim(item: Object) -> DeviceClaim:
-    """Return what a ResourceClaim or ResourceClaimTemplate asks for, in any of its request forms."""
-    spec = mapping(item.get("spec"))
-    inner = mapping(spec.get("spec")) if isinstance(spec.get("spec"), Mapping) else spec
-    names: list[str] = []
-    ascend = False
-    for request in mappings(at(inner, "devices.requests")):
-        forms = [request, mapping(request.get("exactly")), *mappings(request.get("firstAvailable"))]
-        names.extend(name for form in forms if (name := text(form.get("deviceClassName"))))
-        ascend = ascend or any(_names_driver(form) for form in forms)
-    return DeviceClaim(tuple(dict.fromkeys(names)), ascend)
-
-
-def _names_driver(holder: Object) -> bool:
-    """Whether a CEL selector of a class or of a request names a driver of Ascend chips."""
-    said = [text(at(selector, "cel.expression")) for selector in mappings(holder.get("selectors"))]
-    return any(f'"{driver}"' in one or f"'{driver}'" in one for one in said for driver in DRA_DRIVERS)
+    if found or not access.by_field:
+        return found
+    unknown = tuple(
+        Path("claim", "", f"{ref.kind} {ref.name}: is not known, and ids from an annotation stand beside it")
+        for ref in access.claims
+        if ref.kind.startswith("ResourceClaim") and (ref.kind, namespace, ref.name) not in claims
+    )
+    return unknown or access.by_field

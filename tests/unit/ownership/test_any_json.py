@@ -19,8 +19,9 @@ KINDS = (
     ("v1", "Pod"), ("apps/v1", "DaemonSet"), ("v1", "Node"), ("npu-operator.alauda.io/v1", "NPUOperatorCtl"),
     ("npu.openfuyao.com/v1", "NPUClusterPolicy"), ("hami.io/v1", "HAMiAscendDevicePlugin"),
     ("amlclusters.aml.dev/v1", "AmlCluster"), ("node.k8s.io/v1", "RuntimeClass"),
-    ("resource.k8s.io/v1", "ResourceClaim"), ("resource.k8s.io/v1", "DeviceClass"),
-    ("resource.k8s.io/v1", "ResourceSlice"), ("coordination.k8s.io/v1", "Lease"), ("v1", "ConfigMap"),
+    ("resource.k8s.io/v1", "ResourceClaim"), ("resource.k8s.io/v1", "ResourceClaimTemplate"),
+    ("resource.k8s.io/v1", "DeviceClass"), ("resource.k8s.io/v1", "ResourceSlice"),
+    ("coordination.k8s.io/v1", "Lease"), ("v1", "ConfigMap"),
     ("batch/v1", "CronJob"), ("apps/v1", "Deployment"), ("v1", "Namespace"),
     ("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
 )  # fmt: skip
@@ -32,7 +33,10 @@ WORDS = st.sampled_from(
         "devicePlugin", "enabled", "driver", "version", "driverHostPath", "resourceClaims", "devices", "selectors",
         "cel", "expression", "allocatable", "capacity", "conditions", "type", "taints", "tolerations", "affinity",
         "finalizers", "deletionTimestamp", "managedFields", "kind", "apiVersion", "components", "npuOperator", "values",
-        "managementState", "huawei.com/Ascend910", "ASCEND_VISIBLE_DEVICES", "ascend-owner-guard/claim",
+        "managementState", "exactly", "firstAvailable", "deviceClassName", "extendedResourceName", "allocation",
+        "results", "resourceClaimStatuses", "resourceClaimName", "securityContext", "privileged", "args", "command",
+        "jobTemplate", "example.com/chip", "deviceclass.resource.kubernetes.io/x", "huawei.com/Ascend910",
+        "ASCEND_VISIBLE_DEVICES", "ascend-owner-guard/claim",
     )
 )  # fmt: skip
 HUGE = st.just(5000).map(lambda digits: 10**digits)

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
+from webhook.ownership.settings import Settings
 from webhook.ownership.templates import templates_in
+from webhook.ownership.workload import access_of
 
 POD = {"containers": [{"name": "c", "image": "x"}]}
 
@@ -21,6 +23,17 @@ POD = {"containers": [{"name": "c", "image": "x"}]}
         ({"predictor": {"model": {"image": "x", "resources": {}}}}, ["spec.predictor.model"]),
         ({"predictor": {"model": {"image": "x", "env": []}}}, ["spec.predictor.model"]),
         ({"trainer": {"resourcesPerNode": {"limits": {"a": "1"}}}}, ["spec.trainer.resourcesPerNode"]),
+        (
+            {"trainer": {"image": "x", "env": [{"name": "A"}], "resourcesPerNode": {"limits": {"a": "1"}}}},
+            ["spec.trainer", "spec.trainer.resourcesPerNode"],
+        ),
+        (
+            {"trainer": {"env": [{"name": "A", "value": "0"}], "resourcesPerNode": {"requests": {"a": "1"}}}},
+            ["spec.trainer.env", "spec.trainer.resourcesPerNode"],
+        ),
+        ({"trainer": {"env": []}}, []),
+        ({"trainer": {"env": "A=0"}}, []),
+        ({"trainer": {"env": {"A": "0"}}}, []),
         ({"image": "x"}, []),
         ({"containers": "many"}, []),
         ({"template": None}, []),
@@ -28,6 +41,25 @@ POD = {"containers": [{"name": "c", "image": "x"}]}
 )
 def test_where_a_template_is(spec: dict[str, Any], paths: list[str]) -> None:
     assert [one.path for one in templates_in({"kind": "Any", "spec": spec})] == paths
+
+
+CHIP = {"name": "ASCEND_VISIBLE_DEVICES", "value": "0"}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"template": {"spec": {"containers": [{"name": "c", "image": "x", "env": [CHIP]}]}}},
+        {"template": {"spec": {"containers": [{"name": "c"}], "initContainers": [{"name": "i", "env": [CHIP]}]}}},
+        {"jobTemplate": {"spec": {"template": {"spec": {"containers": [{"name": "c", "env": [CHIP]}]}}}}},
+        {"predictor": {"model": {"image": "x", "env": [CHIP]}}},
+        {"trainer": {"env": [CHIP], "numNodes": 2}},
+        {"templates": [{"name": "a", "container": {"image": "x", "env": [CHIP]}}]},
+    ],
+)
+def test_a_template_with_nothing_but_ids_in_a_variable_reaches_a_chip(spec: dict[str, Any]) -> None:
+    found = [access_of(one.spec, one.metadata, Settings()).paths for one in templates_in({"spec": spec})]
+    assert [[path.way for path in paths] for paths in found] == [["env"]]
 
 
 def test_a_template_that_is_too_deep_or_an_object_that_is_too_large_costs_no_more() -> None:

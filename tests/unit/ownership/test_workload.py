@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from webhook.ownership.owners import Owner
 from webhook.ownership.settings import Settings
-from webhook.ownership.workload import access_of, claim_paths, device_claim, device_class
+from webhook.ownership.workload import access_of, added_access
 
 SETTINGS = Settings()
 KINDS = ("containers", "initContainers", "ephemeralContainers")
@@ -36,6 +37,11 @@ def test_a_request_counts_in_every_container_and_either_part(kind: str, part: st
         ("huawei.com/vnpu-cores", True),
         ("npu.huawei.com/NPU", True),
         ("huawei.com/Аscend910", False),  # a Cyrillic letter: no resource that a plugin serves
+        ("huawei.com/Ascend９10", True),  # a full-width digit, where a glob takes any end
+        ("huawei.com/npu\u200b", False),
+        ("huawei․com/Ascend910", False),  # a leader dot
+        ("huawei.com/ıpu", False),
+        (" huawei.com/Ascend910", False),
         ("huawei.com/ub_rdma", False),
         ("huawei.com/vgpu-1", False),
         ("not-huawei.com/Ascend910", False),
@@ -52,7 +58,12 @@ def test_the_full_name_decides_whatever_its_case(name: str, counts: bool) -> Non
     [
         ("1", True), (1, True), ("1k", True), ("1e0", True), ("0.5", True), ("1m", True),
         ("9" * 5000, True), ("x", True), (None, True), ([], True), (True, True), ("1e999999", True),
-        ("0", False), (0, False), ("0.0", False), ("0k", False), ("-1", False), (-1, False),
+        ("1E", True), ("1E0", True), (".1", True), ("1n", True), ("1Ki", True), ("+1", True), (0.5, True),
+        (float("inf"), True), (float("nan"), True), ("1e-999999", True), ("0e99999999999999999999", True),
+        ("٠", True), ("１", True), ("0x0", True), ("0 1", True), ("", True), (10**400, True),
+        ("0", False), (0, False), ("0.0", False), ("0k", False), ("-1", False), (-1, False), (0.0, False),
+        ("0e0", False), ("0E9", False), ("-0", False), ("+0", False), ("00", False), (".0", False), ("0.", False),
+        ("0Ei", False), ("-1k", False), (-(10**400), False),
     ],
 )  # fmt: skip
 def test_every_spelling_of_a_quantity_is_read_and_zero_is_no_use(amount: Any, counts: bool) -> None:
@@ -93,52 +104,6 @@ def test_ids_from_an_annotation_are_accounted_for_by_a_request() -> None:
     assert ways(spec) == {"resource"}
 
 
-@pytest.mark.parametrize(
-    ("classes", "own", "found"),
-    [
-        (("npu.huawei.com",), False, {"claim"}),
-        (("gpu.nvidia.com",), False, {"env"}),
-        ((), False, {"env"}),
-        (("gpu.nvidia.com",), True, {"claim"}),
-    ],
-    ids=["an NPU claim", "a GPU claim", "a claim that is not known", "a claim whose own selector names the driver"],
-)
-def test_only_a_claim_of_npus_accounts_for_ids_from_an_annotation(
-    classes: tuple[str, ...], own: bool, found: set[str]
-) -> None:
-    spec = {
-        "containers": [{"name": "c", "env": FIELD}],
-        "resourceClaims": [{"name": "x", "resourceClaimName": "mine"}],
-    }
-    access = access_of(spec, {}, SETTINGS)
-    selectors = [{"cel": {"expression": 'device.driver == "npu.huawei.com"'}}] if own else []
-    requests = [{"name": "r", "exactly": {"deviceClassName": name, "selectors": selectors}} for name in classes]
-    claim = device_claim({"kind": "ResourceClaim", "spec": {"devices": {"requests": requests}}})
-    resolved = claim_paths(access, "team", {("ResourceClaim", "team", "mine"): claim}, {})
-    assert access.paths == ()
-    assert {path.way for path in resolved} == found
-
-
-def test_the_last_of_many_claims_counts_too() -> None:
-    many = [{"name": f"c{number}", "resourceClaimName": f"claim-{number}"} for number in range(1000)]
-    access = access_of({"containers": [], "resourceClaims": many}, {}, SETTINGS)
-    last = device_claim({"spec": {"devices": {"requests": [{"exactly": {"deviceClassName": "npu.huawei.com"}}]}}})
-    assert claim_paths(access, "team", {("ResourceClaim", "team", "claim-999"): last}, {})
-
-
-@pytest.mark.parametrize(
-    ("name", "amount", "counts"),
-    [("npu.huawei.com", "1", True), ("mine", "1", True), ("gpu.example.com", "1", False), ("mine", "0", False)],
-)
-def test_a_device_class_may_be_asked_for_like_a_resource(name: str, amount: str, counts: bool) -> None:
-    expression = "device.driver == 'npu.huawei.com'"
-    mine = device_class(
-        {"metadata": {"name": "mine"}, "spec": {"selectors": [{"cel": {"expression": expression}}]}}, SETTINGS
-    )
-    access = access_of(asks(f"deviceclass.resource.kubernetes.io/{name}", amount), {}, SETTINGS)
-    assert bool(claim_paths(access, "team", {}, {"mine": mine})) is counts
-
-
 def mounts(path: str, kind: str = "containers", **mount: Any) -> dict[str, Any]:
     return {
         kind: [{"name": "c", "volumeMounts": [{"name": "v", "mountPath": "/v", **mount}]}],
@@ -158,7 +123,21 @@ def mounts(path: str, kind: str = "containers", **mount: Any) -> dict[str, Any]:
         ("/dev", {"subPath": "davinci0"}, "device"),
         ("/dev", {"subPathExpr": "davinci$(N)"}, "device"),
         ("/", {"subPathExpr": "dev/davinci0"}, "device"),
+        ("/", {"subPathExpr": "dev/vdavinci$(N)"}, "device"),
+        ("/dev", {"subPathExpr": "davinci$(N)/$(M)"}, "device"),
         ("/dev", {"subPathExpr": "$(CHIP)"}, "shape"),
+        ("/dev", {"subPathExpr": "dav$(CHIP)"}, "shape"),
+        ("/dev", {"subPathExpr": "./hisi_$(CHIP)"}, "shape"),
+        ("/", {"subPathExpr": "$(CHIP)"}, "shape"),
+        ("/", {"subPathExpr": "d$(CHIP)"}, "shape"),
+        ("/", {"subPathExpr": "dev/$(CHIP)"}, "shape"),
+        ("/usr/local/Ascend", {"subPathExpr": "dri$(X)"}, "shape"),
+        ("/usr/local/Ascend", {"subPathExpr": "$(X)"}, "shape"),
+        ("/usr/local/Ascend", {"subPathExpr": "log/$(X)"}, ""),
+        ("/usr/local", {"subPathExpr": "$(X)"}, ""),
+        ("/dev", {"subPathExpr": "shm/$(X)"}, ""),
+        ("/dev", {"subPathExpr": "net$(X)"}, ""),
+        ("/var/log", {"subPathExpr": "$(POD)"}, ""),
         ("/dev", {}, "shape"),
         ("/", {}, "shape"),
         ("/usr/local/Ascend/driver/lib64", {}, "shape"),
@@ -185,3 +164,85 @@ def test_a_volume_that_is_not_mounted_is_no_path() -> None:
         ways({"containers": [{"name": "c"}], "volumes": [{"name": "v", "hostPath": {"path": "/dev/davinci0"}}]})
         == set()
     )
+
+
+@pytest.mark.parametrize("tree", ["//opt//chipdriver", "/opt/./chipdriver/"])
+def test_a_driver_tree_may_be_configured_in_any_spelling(tree: str) -> None:
+    assert ways(mounts("/opt/chipdriver/lib64"), Settings(driver_paths=(tree,))) == {"shape"}
+
+
+TREE = {"name": "t", "hostPath": {"path": "/usr/local/Ascend/driver"}}
+IN_TREE = {"name": "t", "mountPath": "/t"}
+
+
+@pytest.mark.parametrize("path", ["/dev", "/"])
+@pytest.mark.parametrize("expression", ["", "$(CHIP)"])
+@pytest.mark.parametrize(
+    ("beside", "proved"),
+    [
+        ({}, False),
+        ({"runtimeClassName": "ascend"}, True),
+        ({"runtimeClassName": "runc"}, False),
+        ({"initContainers": [{"name": "i", "env": [{"name": "ASCEND_RT_VISIBLE_DEVICES", "value": "0"}]}]}, True),
+        ({"initContainers": [{"name": "i", "env": [{"name": "ASCEND_VISIBLE_DEVICES", "value": ""}]}]}, False),
+        ({"initContainers": [{"name": "i", "securityContext": {"privileged": True}}]}, False),
+    ],
+)
+def test_all_devices_are_chips_where_something_in_the_pod_speaks_of_ascend(
+    path: str, expression: str, beside: dict[str, Any], proved: bool
+) -> None:
+    mount = {"subPathExpr": expression} if expression else {}
+    assert ways({**mounts(path, **mount), **beside}) == ({"device"} if proved else {"shape"})
+
+
+@pytest.mark.parametrize("privileged", [True, False])
+def test_a_privileged_container_beside_the_driver_tree_reaches_chips(privileged: bool) -> None:
+    spec = mounts("/usr/local/Ascend/driver")
+    spec["initContainers"] = [{"name": "i", "securityContext": {"privileged": privileged}}]
+    assert ways(spec) == ({"device"} if privileged else {"shape"})
+
+
+def test_what_an_ephemeral_container_adds_is_judged_with_the_evidence_of_all() -> None:
+    old = {
+        "containers": [{"name": "c", "volumeMounts": [IN_TREE]}],
+        "volumes": [TREE, {"name": "d", "hostPath": {"path": "/dev"}}],
+    }
+    added = {"name": "e", "volumeMounts": [{"name": "d", "mountPath": "/d"}]}
+    new = {**old, "ephemeralContainers": [added]}
+    assert [(path.way, path.container) for path in added_access(old, new, SETTINGS)] == [
+        ("device", "ephemeralContainers[0] e")
+    ]
+    assert added_access(new, new, SETTINGS) == ()
+
+
+@pytest.mark.parametrize(
+    ("main", "init", "sidecar", "needed"),
+    [(["1", "2"], [], False, 3), (["1"], ["4"], False, 4), (["3"], ["2"], False, 3), (["1"], ["4"], True, 5)],
+)
+def test_a_pod_needs_the_larger_of_its_init_containers_and_its_main_ones(
+    main: list[str], init: list[str], sidecar: bool, needed: int
+) -> None:
+    def body(amount: str) -> dict[str, Any]:
+        return {"name": "c", "resources": {"limits": {"huawei.com/Ascend910": amount}}}
+
+    inits = [{**body(amount), **({"restartPolicy": "Always"} if sidecar else {})} for amount in init]
+    spec = {"containers": [body(amount) for amount in main], "initContainers": inits}
+    assert access_of(spec, {}, SETTINGS).resources == {"huawei.com/Ascend910": needed}
+
+
+@pytest.mark.parametrize(
+    ("names", "servers"),
+    [
+        (["huawei.com/Ascend910"], {Owner.NATIVE, Owner.MINDCLUSTER}),
+        (["huawei.com/Ascend310P"], {Owner.NATIVE, Owner.MINDCLUSTER, Owner.HAMI}),
+        (["huawei.com/Ascend310P", "huawei.com/Ascend310P-memory"], {Owner.HAMI}),
+        (["huawei.com/Ascend910", "huawei.com/ascend910-core"], {Owner.HAMI}),
+        (["huawei.com/Ascend910", "huawei.com/Ascend910B4"], set()),
+        (["huawei.com/vnpu-cores"], {Owner.VNPU}),
+        (["npu.huawei.com/NPU"], {Owner.FOREIGN}),
+        ([], set()),
+    ],
+)
+def test_who_could_serve_all_that_is_asked_for(names: list[str], servers: set[Owner]) -> None:
+    spec = {"containers": [{"name": "c", "resources": {"limits": dict.fromkeys(names, "1")}}]}
+    assert access_of(spec, {}, SETTINGS).servers == servers
