@@ -206,11 +206,60 @@ def test_an_ephemeral_container_is_sent_as_a_pod_would_be(
     assert entries(answer) == entry
 
 
-CHANGED = {
+def _asks(name: str, part: str = "limits") -> Object:
+    return pod({"resources": {part: {name: "1"}}})
+
+
+def _mounts(path: str, below: str = "", *args: str, **mount: str) -> Object:
+    found = {"name": "v", "mountPath": "/mnt", **({"subPath": below} if below else {}), **mount}
+    container: Object = {"volumeMounts": [found], **({"args": list(args)} if args else {})}
+    return pod(container, volumes=[{"name": "v", "hostPath": {"path": path}}])
+
+
+@pytest.mark.parametrize("part", ["limits", "requests"])
+@pytest.mark.parametrize(
+    "name", ["deviceclass.resource.kubernetes.io/mine", "example.com/accelerator", "nvidia.com/gpu"]
+)
+def test_what_a_device_class_may_hand_out_is_asked_about_but_never_waited_for(admin: Api, name: str, part: str) -> None:
+    item = _asks(name, part)
+    answer = admin.answer("POST", PODS, item, dryRun="All")
+    if part == "requests" and not name.startswith("deviceclass."):
+        assert answer.status == 422  # Kubernetes wants a limit as well
+    else:
+        assert entries(send(admin, item)) == {"weak-pods"}
+
+
+@pytest.mark.parametrize("name", ["kubernetes.io/batch-cpu", "ephemeral-storage", "cpu"])
+def test_what_no_device_class_hands_out_is_not_asked_about(admin: Api, name: str) -> None:
+    assert entries(send(admin, _asks(name))) == set()
+
+
+@pytest.mark.parametrize(
+    "folder, expression, entry",
+    [
+        ("/dev", "davinci$(N)", {"pods"}),
+        ("/dev", "dav$(N)", {"weak-pods"}),
+        ("/dev", "$(CHIP)", {"weak-pods"}),
+        ("/", "d$(N)", {"weak-pods"}),
+        ("/", "dev/hisi_hdc", {"pods"}),
+        ("/usr/local", "Ascend/$(N)", {"weak-pods"}),
+        ("/var/log", "$(POD)", set()),
+        ("/var/log", "davinci", {"pods"}),
+    ],
+)
+def test_an_expression_is_followed_wherever_it_may_lead(
+    admin: Api, folder: str, expression: str, entry: set[str]
+) -> None:
+    item = _mounts(folder, subPathExpr=expression)
+    assert_sent(admin, item)
+    assert entries(send(admin, item)) == entry
+
+
+CHANGED: Object = {
     "config": {
-        "resources": {"other": ["chips.example/[!x]*"], "ignored": ["chips.example/free-*"], "vnpu": []},
-        "kubeletPaths": ["/data/k.d/kubelet/"],
-        "driverPaths": ["/opt/chips/driver"],
+        "resources": {"other": ["chips.example/[!x]*", "*/pool-a*"], "ignored": ["chips.example/free-*"], "vnpu": []},
+        "kubeletPaths": ["//data/k.d//kubelet/"],
+        "driverPaths": ["/opt//chips/driver/"],
     }
 }
 
@@ -232,37 +281,45 @@ def changed(installed: tuple[ControlPlane, Api]) -> Iterator[Api]:
     rendered["metadata"] = {"name": "changed"}
     admin.request("POST", path, rendered)
     asks = pod({"resources": {"limits": {"chips.example/any": "1"}}})
-    eventually(lambda: entries(send(admin, asks)) == {"changed-pods"})
+    eventually(lambda: entries(send(admin, asks)) == {"changed-pods", "weak-pods"})
     yield admin
     admin.delete(f"{path}/changed")
 
 
-def _mounts(path: str, below: str = "") -> Object:
-    mount = {"name": "v", "mountPath": "/mnt", **({"subPath": below} if below else {})}
-    return pod({"volumeMounts": [mount]}, volumes=[{"name": "v", "hostPath": {"path": path}}])
-
-
+# A resource that is no NPU by name may be one by its DeviceClass: weak evidence.
 @pytest.mark.parametrize(
     "item, met",
     [
-        (pod({"resources": {"limits": {"chips.example/a1": "1"}}}), {"changed-pods"}),
-        (pod({"resources": {"limits": {"chips.example/x1": "1"}}}), set()),
-        (pod({"resources": {"limits": {"chips.example/free-a": "1"}}}), set()),
-        (pod({"resources": {"limits": {"chips-example/a1": "1"}}}), set()),
-        (pod({"resources": {"limits": {"huawei.com/vnpu-cores": "1"}}}), {"pods"}),
-        (pod({"resources": {"limits": {"huawei.com/Ascend910": "1"}}}), {"pods", "changed-pods"}),
+        (_asks("chips.example/a1"), {"changed-pods", "weak-pods"}),
+        (_asks("chips.example/x1"), {"changed-weak-pods", "weak-pods"}),
+        (_asks("chips.example/free-a"), {"changed-weak-pods", "weak-pods"}),
+        (_asks("chips-example/a1"), {"changed-weak-pods", "weak-pods"}),
+        (_asks("huawei.com/vnpu-cores"), {"changed-weak-pods", "pods"}),
+        (_asks("huawei.com/Ascend910"), {"pods", "changed-pods"}),
         (_mounts("/data/k.d/kubelet/device-plugins"), {"changed-pods"}),
         (_mounts("/data/./k.d//kubelet/device-plugins/any"), {"changed-pods"}),
         (_mounts("/data/kxd/kubelet/device-plugins"), set()),
         (_mounts("/var/lib/kubelet/device-plugins"), {"pods"}),
+        (_mounts("/data", "k.d/kubelet/./device-plugins", "--serve=vendor.example/pool-a1"), {"changed-pods"}),
+        (_mounts("/data", "k.d/kubelet/./device-plugins", "--serve=vendor.example/pool-b"), set()),
         (_mounts("/opt/chips/driver/lib"), {"changed-weak-pods"}),
         (_mounts("/opt", "chips/driver"), {"changed-weak-pods"}),
+        (_mounts("/opt/chips", subPathExpr="driver$(REST)"), {"changed-weak-pods"}),
+        (_mounts("/opt/chips", subPathExpr="driver-old/$(REST)"), set()),
     ],
     ids=[
         "a resource", "one that the glob leaves out", "one that is ignored", "a dot is a dot",
         "none of vnpu's any more", "what stayed", "a plugin folder", "the same, spelled otherwise",
-        "a dot in a path is a dot", "where the folder was", "a driver tree", "a driver tree by subPath",
+        "a dot in a path is a dot", "where the folder was", "a plugin by the second text of a glob",
+        "a plugin of others", "a driver tree", "a driver tree by subPath", "a driver tree by an expression",
+        "another tree by an expression",
     ],
 )  # fmt: skip
 def test_the_conditions_follow_the_values(changed: Api, item: Object, met: set[str]) -> None:
+    default = SETTINGS.model_dump(by_alias=True)["resources"]
+    values = CHANGED["config"]
+    configuration = Settings.model_validate({**values, "resources": {**default, **values["resources"]}})
+    sees = access_of(item["spec"], item["metadata"], configuration)
+    seen = bool(sees.paths or sees.claims) or plugin_owner(item, configuration) is not None
+    assert not seen or any(entry.startswith("changed-") for entry in met)
     assert entries(send(changed, item)) == met

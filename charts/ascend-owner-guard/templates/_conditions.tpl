@@ -28,7 +28,7 @@ A host path as part of a regular expression, in every spelling that means the sa
 a text of the user's; the API server refuses nothing in it but `..`.
 */}}
 {{- define "guard.cel.path" -}}
-[./]*{{ trimAll "/" . | replace "." "[.]" | replace "/" "/[./]*" }}
+[./]*{{ clean . | trimAll "/" | replace "." "[.]" | replace "/" "/[./]*" }}
 {{- end -}}
 
 {{/* Not a system controller (garbage collector, namespace controller, …): what these do is never denied. */}}
@@ -95,15 +95,15 @@ has({{ .spec }}.volumes) && (
 
 {{/* A subPath that may lead into one of these from a folder above. */}}
 {{- define "guard.cel.folderBySubPath" -}}
-(^|/)(device-plugins|plugins_registry{{ range .Values.config.kubeletPaths }}|{{ . | trimAll "/" | splitList "/" | last | replace "." "[.]" }}{{ end }})([./]|$)
+(^|/)(device-plugins|plugins_registry{{ range .Values.config.kubeletPaths }}|{{ clean . | base | replace "." "[.]" }}{{ end }})([./]|$)
 {{- end -}}
 
-{{/* Lower-case words of which one is in whatever hands out Ascend chips: the beginnings of its resources' names, too. */}}
+{{/* Lower-case words of which one is in whatever hands out Ascend chips: the first texts of its resources' names, too. */}}
 {{- define "guard.cel.words" -}}
 {{- $resources := .Values.config.resources -}}
 ascend|(^|[^i])npu|davinci
 {{- range concat $resources.native $resources.hami $resources.both $resources.vnpu $resources.other | uniq }}
-{{- $word := regexReplaceAll "[*?[].*$" (lower .) "" }}
+{{- $word := regexFind "[^*]+" (regexReplaceAll "\\[[^]]*\\]|[?]" (lower .) "*") }}
 {{- if and $word (not (regexMatch "ascend|(^|[^i])npu|davinci" $word)) }}|{{ replace "." "[.]" $word }}{{ end }}
 {{- end -}}
 {{- end -}}
@@ -173,17 +173,29 @@ has(o.spec) && has(o.spec.template) && has(o.spec.template.spec)
        {{ include "guard.cel.below" . }}.matches('(v?davinci|devmm_svm|hisi_hdc)')))
 {{- end -}}
 
-{{/* Weaker evidence: claims of any class, all of / or /dev, a driver tree, also one that is picked by subPath. */}}
+{{/*
+The key `k` of a container's limits or requests is a DeviceClass, or a resource that one may hand out (its extendedResourceName):
+which ones are of NPUs is known to the guard only.
+*/}}
+{{- define "guard.cel.mayBeOfAClass" -}}
+k.contains('/') && (k.startsWith('deviceclass.resource.kubernetes.io/') || !k.contains('kubernetes.io/'))
+{{- end -}}
+
+{{/*
+Weaker evidence: claims of any class, resources that are no NPUs by name, all of / or /dev, a driver tree, also one that is
+picked by subPath.
+*/}}
 {{- define "guard.cel.weakerEvidence" -}}
 (has(object.spec.resourceClaims) && object.spec.resourceClaims.size() > 0)
-  || {{ include "guard.cel.containers" . }}.exists(c, has(c.resources) && has(c.resources.limits)
-       && c.resources.limits.exists(k, k.startsWith('deviceclass.resource.kubernetes.io/')))
+  || {{ include "guard.cel.containers" . }}.exists(c, has(c.resources) && (
+       (has(c.resources.limits) && c.resources.limits.exists(k, {{ include "guard.cel.mayBeOfAClass" . }}))
+    || (has(c.resources.requests) && c.resources.requests.exists(k, {{ include "guard.cel.mayBeOfAClass" . }}))))
   || (has(object.spec.volumes) && object.spec.volumes.exists(v, has(v.hostPath)
        && (v.hostPath.path.matches('^[./]*(dev)?[./]*$') || v.hostPath.path.contains('Ascend')
        {{- range .Values.config.driverPaths }} || v.hostPath.path.matches('^{{ include "guard.cel.path" . }}'){{ end }})))
   || {{ include "guard.cel.containers" . }}.exists(c, has(c.volumeMounts) && c.volumeMounts.exists(m,
        ({{ include "guard.cel.below" . }}.contains('Ascend')
-       {{- range .Values.config.driverPaths }} || {{ include "guard.cel.below" $ }}.matches('(^|/){{ . | trimAll "/" | splitList "/" | last | replace "." "[.]" }}(/|$)'){{ end }})))
+       {{- range .Values.config.driverPaths }} || {{ include "guard.cel.below" $ }}.matches('(^|/){{ clean . | base | replace "." "[.]" }}(/|$|[$][(])'){{ end }})))
 {{- end -}}
 
 {{/* A person's Pod that mounts a plugin folder; the Pods of DaemonSets are judged with their DaemonSet. */}}
