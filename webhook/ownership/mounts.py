@@ -7,6 +7,7 @@ import posixpath
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from webhook.ownership.fields import at, mappings, text
 from webhook.ownership.request import Object
@@ -79,8 +80,14 @@ def holds_chips(mount: Mount) -> bool:
 
 def is_driver_tree(mount: Mount, settings: Settings) -> bool:
     """Whether it is the Ascend driver's folder, known or configured, or a part of it."""
-    configured = tuple(clean(path) for path in settings.driver_paths)
-    trees = (*configured, *(f"{folder}/driver" for folder in _ASCEND))
-    if mount.path in (*_ASCEND, *trees) or any(mount.path.startswith(tree + "/") for tree in trees):
+    exact, below = _trees(settings.driver_paths)
+    if mount.path in exact or mount.path.startswith(below):
         return True
-    return mount.open_ended and mount.volume in _ASCEND and any(tree.startswith(mount.path) for tree in trees)
+    return mount.open_ended and mount.volume in _ASCEND and any(tree.startswith(mount.path) for tree in exact)
+
+
+@lru_cache(maxsize=8)
+def _trees(configured: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Return the folders that are driver trees, and the beginnings of what lies in them."""
+    trees = {*(clean(path) for path in configured), *(f"{folder}/driver" for folder in _ASCEND)}
+    return frozenset({*trees, *_ASCEND}), tuple(tree + "/" for tree in trees)
