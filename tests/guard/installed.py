@@ -42,6 +42,7 @@ class InstalledGuard:
         self._ports = [self.port] if replicas == 1 else [free_port() for _ in range(replicas)]
         self._balancer: Balancer | None = None
         self._processes: dict[int, Process] = {}
+        self._trusted = ""
 
     @property
     def url(self) -> str:
@@ -151,16 +152,27 @@ class InstalledGuard:
 
     @property
     def tls(self) -> ssl.SSLContext:
-        """What a client needs that calls a server itself: it trusts whom the API server trusts."""
-        live = json.loads(self.plane.kubectl("get", "validatingwebhookconfiguration", NAME, "-o", "json").stdout)
-        trusted = base64.b64decode(live["webhooks"][0]["clientConfig"].get("caBundle", ""))
-        context = ssl.create_default_context(cadata=trusted.decode()) if trusted else ssl.create_default_context()
+        """What a client needs that calls a server itself: it trusts whom the API server trusts.
+
+        Looked up at the API server; while that is away, it is what was trusted last.
+        """
+        live = self.plane.kubectl("get", "validatingwebhookconfiguration", NAME, "-o", "json", check=False)
+        if live.returncode == 0:
+            entry = json.loads(live.stdout)["webhooks"][0]["clientConfig"]
+            self._trusted = base64.b64decode(entry.get("caBundle", "")).decode()
+        return self.known_tls
+
+    @property
+    def known_tls(self) -> ssl.SSLContext:
+        """The same by what is known already, without a question to the API server."""
+        trusted = self._trusted
+        context = ssl.create_default_context(cadata=trusted) if trusted else ssl.create_default_context()
         context.check_hostname = False  # it is for the Service's names, and called by the loopback's here
         return context
 
     def get(self, path: str, port: int | None = None) -> tuple[int, str]:
         """GET from a server itself: status (0: no answer) and body."""
-        context = self.tls
+        context = self.known_tls if self._trusted else self.tls
         try:
             with urllib.request.urlopen(
                 f"https://localhost:{port or self._ports[0]}{path}", timeout=5, context=context
@@ -169,6 +181,7 @@ class InstalledGuard:
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
         except (urllib.error.URLError, OSError):
+            _ = self.tls  # its authority may have changed: look it up for the next time
             return 0, ""
 
     def audit_lines(self) -> list[dict[str, Any]]:

@@ -65,7 +65,7 @@ def ask(guard: InstalledGuard, item: dict[str, Any], resource: str, timeout: str
         data=json.dumps(review).encode(),
         headers={"Content-Type": "application/json"},
     )
-    context = guard.tls
+    context = guard.known_tls
     while True:
         try:
             with urllib.request.urlopen(call, timeout=20, context=context) as answer:
