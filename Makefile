@@ -37,7 +37,7 @@ test: lint controlplane
 
 # More pairs of simultaneous changes than `make test` runs: make race N=10000.
 race: install controlplane
-	N=$(or $(N),500) $(BIN)/pytest -s --timeout=0 tests/integration/test_races.py tests/integration/test_races_of_pools.py
+	N=$(or $(N),500) $(BIN)/pytest -s --timeout=0 tests/integration/test_races.py
 
 # Every interleaving of three requests over the claim's own transitions; `make test` walks those of two.
 claim-check: install
