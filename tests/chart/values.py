@@ -38,7 +38,7 @@ def schema() -> Schema:
         "title": "Values of the chart ascend-owner-guard",
         **_object(
             mode=MODE,
-            replicas={"type": "integer", "minimum": 1},
+            replicas={"type": "integer", "minimum": 0},
             image=_object(
                 repository=TEXT,
                 tag=TEXT,
