@@ -4,7 +4,8 @@ Denied is a write that brings an owner in while another one is active in an over
 node selector so that the two overlap. Owners are brought in by NPUOperatorCtl, AmlCluster (Managed, SharedManaged),
 HAMiAscendDevicePlugin, NPUClusterPolicy (also when its operator writes it), and by a DaemonSet, Pod or template of any
 kind that is a device plugin by structure. An owner is active while any trace of it is left, a Pod included. One that
-somebody has claimed within claim.timeout counts: that write may still be on its way.
+somebody has claimed within claim.timeout counts: that write may still be on its way. One object that asks for several
+owners is denied, whoever was there before.
 
 Judged is the change: what the object asked for before and asks for now. An update that changes neither what is asked
 for nor the selector passes in every phase, and so does getting the same owner back while nobody else is there. Whether
@@ -39,11 +40,28 @@ def judge(change: Change, standing: Situation) -> Iterator[Finding]:
         return
     yield from _malformed(change)
     yield from _second_operator_ctl(change, standing)
+    yield from _several_at_once(change)
     for claiming in change.activated:
         if not _is_made_by_its_daemon_set(change):
             yield from _activated(change, claiming, standing)
     for claiming in change.moved:
         yield from _moved(change, claiming, standing)
+
+
+def _several_at_once(change: Change) -> Iterator[Finding]:
+    """One object that asks for several owners brings in two at once, whoever was there before."""
+    asked = tuple({claiming.owner: claiming for claiming in change.claimed_after}.values())
+    if len(asked) < 2 or not change.activated:
+        return
+    names = " and ".join(claiming.owner for claiming in asked)
+    yield Finding(
+        ID,
+        "deny",
+        f"{change.ref} would bring in {names} at once",
+        tuple(Observation(str(change.ref), claiming.field, f"asks for {claiming.owner}") for claiming in asked),
+        "ask for one of them only",
+        causes=tuple(claiming.field for claiming in asked),
+    )
 
 
 def _is_made_by_its_daemon_set(change: Change) -> bool:
