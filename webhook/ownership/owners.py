@@ -44,7 +44,7 @@ _MIND_IMAGES = ("ascend-k8sdeviceplugin", "ascend-manager")
 _HAMI_IMAGE = re.compile(r"(^|/)(projecthami|hami-ascend)(/|:|$|-)")
 _VNPU_NAME = re.compile(r"^npu-device-plugin(-.*)?$")
 _DRA_EVIDENCE = re.compile(r"(^|[^a-z])(ascend|npu)([^a-z]|$)")
-_DRA_WORD = re.compile(r"(^|[^a-z])dra([^a-z]|$)|npu\.huawei\.com|project-hami\.io")
+_DRA_WORD = re.compile(r"(^|[^a-z])dra([^a-z]|$)|kubelet-?plugin|npu\.huawei\.com|project-hami\.io")
 _WILDCARD = re.compile(r"\[[^]]*\]|[*?]")
 _POD_SUFFIX = re.compile(r"-[a-z0-9]{5}$")
 
@@ -77,11 +77,8 @@ def _owner_of(workload: Object, spec: Object, pod_metadata: Object, settings: Se
         return Owner.HAMI
     vnpu = sockets and _VNPU_NAME.match(name) is not None and _has_ascend_evidence(spec)
     native = sockets and _is_native_or_mindcluster(makers, name, labels, spec)
-    if (
-        "plugins_registry" in mounts
-        and _speaks_of_npus(name, spec)
-        and not ((vnpu or native) and not _says_dra(name, spec))
-    ):
+    # Agents mount the kubelet's whole folder, too: then it must say itself that it is a DRA driver.
+    if "plugins_registry" in mounts and _speaks_of_npus(name, spec) and (not sockets or _says_dra(name, spec)):
         return Owner.DRA
     if vnpu:
         return Owner.VNPU
